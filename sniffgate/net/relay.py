@@ -1,0 +1,66 @@
+"""What relaying a flow means, whoever moves the bytes: counters, limits, and the closed list of endings."""
+
+import enum
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from .ports import Conn
+
+
+class EndReason(enum.Enum):
+    """Why a flow ended. The list is closed: the flow log, the counters and docs/control.md share it."""
+
+    COMPLETE = "complete"  # both directions ended with an end of stream
+    CLIENT_RESET = "client_reset"
+    NODE_RESET = "node_reset"
+    CLIENT_GONE = "client_gone"  # reset or closed before a node was connected
+    NO_NODE = "no_node"  # every try failed, or nothing may be used
+    IDLE = "idle"  # idle_timeout_ms, or udp_session_timeout_ms
+    HALF_CLOSE_TIMEOUT = "half_close_timeout"
+    DRAINED = "drained"  # cut at a drain deadline
+    DNS_GONE = "dns_gone"  # the node's address left the name's answer
+    SHUTDOWN = "shutdown"
+    MOVED = "moved"  # UDP: the session went on at another node
+    EVICTED = "evicted"  # UDP: udp_max_sessions, longest idle first
+    LOCAL_SHORTAGE = "local_shortage"  # descriptors, ports or buffers of this machine
+    CRASHED = "crashed"  # a bug in sniffgate, logged with its traceback
+
+
+@attrs.define
+class Counters:
+    """Bytes of one flow so far, live: `up` from client to node, `down` from node to client."""
+
+    up: int = 0
+    down: int = 0
+
+
+@attrs.frozen
+class RelayLimits:
+    """Bounds in seconds for a relayed flow; 0 switches `idle` off."""
+
+    idle: float = 0.0
+    half_close: float = 300.0
+
+
+class Relay(Protocol):
+    """Moves the bytes of established connections."""
+
+    async def relay(
+        self,
+        client: Conn,
+        node: Conn,
+        counters: Counters,
+        limits: RelayLimits,
+        on_first_byte: Callable[[], None] | None = None,
+    ) -> EndReason:
+        """Relays until both directions have ended and says how. *Closes:* both connections, whatever happens.
+
+        `on_first_byte` is called once, when the node's first byte has arrived. Half-close is kept; a reset is passed
+        on as a reset after all that came before it was delivered.
+
+        *Cancellation:* a cut: each side gets an end of stream if no byte of the flow is buffered anywhere, else a
+        reset.
+        """
+        ...
