@@ -1,0 +1,205 @@
+"""The portable relay: two Trio tasks per flow, on the ports alone, so that it runs on any platform and any network."""
+
+from collections.abc import Callable
+
+import attrs
+import trio
+
+from ..errors import PeerReset
+from .ports import Conn
+from .relay import Counters, EndReason, RelayLimits
+
+BUFFER_BYTES = 65536  # the most that one direction of a flow holds in user space
+PATIENCE = 5.0  # seconds that a reader may stand still before a pending reset stops waiting for it
+
+
+class TaskRelay:
+    """A `Relay` of two pumps per flow."""
+
+    async def relay(
+        self,
+        client: Conn,
+        node: Conn,
+        counters: Counters,
+        limits: RelayLimits,
+        on_first_byte: Callable[[], None] | None = None,
+    ) -> EndReason:
+        """Relays until both directions have ended and says how; see `Relay.relay`. *Closes:* both connections.
+
+        *Cancellation:* nothing here waits for a peer: the cut is made at once, without a shield.
+        *Errors:* only bugs (of `on_first_byte` too), in the group of the pumps' nursery, after the cut.
+        """
+        flow = _Flow(_Way(client, node), _Way(node, client), counters, limits, on_first_byte)
+        try:
+            async with trio.open_nursery() as pumps:
+                flow.scope = pumps.cancel_scope
+                flow.watch()
+                pumps.start_soon(_pump, flow, flow.up)
+                pumps.start_soon(_pump, flow, flow.down)
+                await _wait_delivered(await flow.wait_survivor())
+                pumps.cancel_scope.cancel()
+        finally:
+            flow.say_farewell()
+        return flow.outcome
+
+
+@attrs.define(eq=False)
+class _Way:
+    """One direction of a flow."""
+
+    source: Conn
+    sink: Conn
+    ended: bool = False  # the source's end of stream was passed on
+    broken: bool = False  # the sink takes no more: what still comes is discarded
+    holding: bool = False  # bytes received and not yet wholly handed on
+
+
+@attrs.define(eq=False)
+class _Flow:
+    """What the two pumps of a flow share. The first ending decides the reason."""
+
+    up: _Way
+    down: _Way
+    counters: Counters
+    limits: RelayLimits
+    on_first_byte: Callable[[], None] | None
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    reason: EndReason | None = None  # None: not decided, so a timeout or a cut from outside ends it
+    timeout: EndReason = EndReason.IDLE  # which limit the scope's deadline stands for
+    last_byte: float = attrs.field(factory=trio.current_time)
+    half_closed: float | None = None  # when the first direction ended
+    survivor: Conn | None = None  # still to be given what the lost peer had sent
+    lost: trio.Event = attrs.field(factory=trio.Event)
+
+    @property
+    def outcome(self) -> EndReason:
+        return self.timeout if self.reason is None else self.reason
+
+    def reverse(self, way: _Way) -> _Way:
+        return self.down if way is self.up else self.up
+
+    def watch(self) -> None:
+        """Moves the scope's deadline: the scope is the watchdog, so no task has to be one."""
+        idle = self.last_byte + self.limits.idle if self.limits.idle else float("inf")
+        deadline, self.timeout = idle, EndReason.IDLE
+        if self.half_closed is not None:
+            # The end of stream is no byte for the idle limit, but the half-close limit cannot start before it.
+            half_close = max(self.last_byte, self.half_closed) + self.limits.half_close
+            if half_close < idle:
+                deadline, self.timeout = half_close, EndReason.HALF_CLOSE_TIMEOUT
+        if deadline != self.scope.deadline:
+            self.scope.deadline = deadline
+
+    def saw_byte(self) -> None:
+        self.last_byte = trio.current_time()
+        self.watch()
+
+    async def hand_on(self, way: _Way, data: bytes) -> None:
+        """Sends `data` on; once the sink is broken, discards it and leaves the verdict to who reads that peer."""
+        if way.broken:
+            return  # not a byte of the flow any more: it neither counts nor keeps the flow from being idle
+        way.holding = True
+        self.saw_byte()
+        if way is self.down and (announce := self.on_first_byte) is not None:
+            self.on_first_byte = None
+            announce()
+        try:
+            await way.sink.send_all(data)
+        except PeerReset:
+            way.broken = True
+            if (back := self.reverse(way)).ended:
+                self.lose(back)
+        else:
+            self.count(way, len(data))
+            self.saw_byte()
+        way.holding = False
+
+    def count(self, way: _Way, size: int) -> None:
+        if way is self.up:
+            self.counters.up += size
+        else:
+            self.counters.down += size
+
+    def end(self, way: _Way) -> None:
+        """Takes note that the end of stream was passed on."""
+        way.ended = True
+        back = self.reverse(way)
+        if back.broken:
+            self.lose(way)
+        elif back.ended and self.reason is None:
+            self.reason = EndReason.COMPLETE
+            self.scope.cancel()
+        else:
+            self.half_closed = trio.current_time()
+            self.watch()
+
+    def lose(self, way: _Way) -> None:
+        """Takes note that the source of `way` is gone: all it had sent has been read, down to the error.
+
+        Where its stream had ended before, the bytes of the other direction are what is lost. Complete means that both
+        directions ended properly, so that is a reset too, though the survivor still gets the whole stream and its end.
+        """
+        other_is_gone = self.reason is not None
+        if self.reason is None:
+            self.reason = EndReason.CLIENT_RESET if way is self.up else EndReason.NODE_RESET
+        # A client that breaks off in mid-stream has no use for the rest; what a node had sent is delivered first.
+        if other_is_gone or (way is self.up and not way.ended):
+            self.scope.cancel()
+        else:
+            self.survivor = way.sink
+            self.lost.set()
+
+    async def wait_survivor(self) -> Conn:
+        """Returns when one peer is gone, with the other one, which is to have the rest."""
+        await self.lost.wait()
+        assert self.survivor is not None
+        return self.survivor
+
+    def say_farewell(self) -> None:
+        """Closes both sides, synchronously, each in the way that tells its peer what became of the stream."""
+        client, node = self.up.source, self.up.sink
+        if self.reason is EndReason.COMPLETE:
+            reset_client = reset_node = False
+        elif self.reason is EndReason.CLIENT_RESET:
+            reset_client, reset_node = False, True
+        elif self.reason is EndReason.NODE_RESET:
+            # After its end of stream a reset could only destroy, on some systems, what the client has not read.
+            reset_client, reset_node = not self.down.ended or client.unsent() > 0, False
+        else:
+            reset_client = reset_node = not self.is_clean()
+        (client.abort if reset_client else client.close)()
+        (node.abort if reset_node else node.close)()
+
+    def is_clean(self) -> bool:
+        """Whether no byte of the flow is held here or on its way, so that an end of stream would not be a lie."""
+        if any(way.holding or way.broken for way in (self.up, self.down)):
+            return False
+        return not (self.up.sink.unsent() or self.down.sink.unsent())
+
+
+async def _pump(flow: _Flow, way: _Way) -> None:
+    """Moves one direction until its source ends or breaks off."""
+    try:
+        while data := await way.source.receive_some(BUFFER_BYTES):
+            await flow.hand_on(way, data)
+            del data  # an idle flow keeps no buffer
+    except PeerReset:
+        flow.lose(way)
+        return
+    await way.sink.send_eof()
+    flow.end(way)
+
+
+async def _wait_delivered(conn: Conn) -> None:
+    """Returns when the peer's machine has all that was sent to it, or has taken nothing for `PATIENCE` seconds.
+
+    The kernel has no event for an emptied send queue, so this polls: at once, then ever less often.
+    """
+    left, pause = conn.unsent(), 0.001
+    give_up = trio.current_time() + PATIENCE
+    while left and trio.current_time() < give_up:
+        await trio.sleep_until(min(trio.current_time() + pause, give_up))
+        pause = min(2 * pause, 0.05)
+        before, left = left, conn.unsent()
+        if left < before:
+            give_up = trio.current_time() + PATIENCE
