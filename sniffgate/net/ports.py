@@ -188,3 +188,14 @@ class Network(Protocol):
         Errors: `Unreachable`, `LocalShortage` (no local port left included).
         """
         ...
+
+
+class Names(Protocol):
+    """Turns configured addresses into ones that can be connected to; `net/resolver.py` does it with a cache."""
+
+    async def addresses(self, address: Address) -> tuple[Address, ...]:
+        """Every literal address behind `address`, at least one, in the resolver's order; a literal one stays itself.
+
+        Errors: `NameUnresolved`.
+        """
+        ...
