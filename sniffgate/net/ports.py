@@ -68,6 +68,13 @@ class Conn(Closable, Protocol):
         """Bytes sent by us that the peer's machine has not acknowledged (SIOCOUTQ); 0 once closed."""
         ...
 
+    def set_user_timeout(self, seconds: float) -> None:
+        """Bounds how long sent data may stay unacknowledged or unsendable (TCP_USER_TIMEOUT, RFC 5482); 0: the system's.
+
+        Past it the connection is `PeerReset`. A peer that stops reading counts too. Does nothing once closed.
+        """
+        ...
+
     def abort(self) -> None:
         """Closes with a reset: the peer sees an error, not an end of stream, and what is unsent is lost."""
         ...
