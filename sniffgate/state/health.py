@@ -2,8 +2,8 @@
 
 The rules, in one place:
 
-* `failure_threshold` failed probes in a row make an endpoint unhealthy, `success_threshold` good ones in a row healthy;
-  a result against the streak resets it.
+* `failure_threshold` failed probes in a row make an endpoint unhealthy, `success_threshold` good ones in a row
+  healthy; a result against the streak resets it.
 * A failed forward connect is one step of the failure streak, at most one per `probe_timeout`.
 * `passive_eject_threshold` failures of live traffic inside `passive_eject_window` eject at once. Good probes do not empty
   that window.

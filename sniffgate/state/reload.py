@@ -26,8 +26,8 @@ def apply_config(state: State, config: Config, when: Moment) -> State:
     """The state under `config`, routes not made yet.
 
     Health survives unless the endpoint's address changed; then it starts unknown. Nodes that are new, readdressed or
-    raised join when healthy. A disable, drain or switch survives unless the node's own `enabled` changed; a mark survives
-    unless the node changed at all.
+    raised join when healthy. A disable, drain or switch survives unless the node's own `enabled` changed; a mark
+    survives unless the node changed at all.
     """
     if config == state.config:
         return state

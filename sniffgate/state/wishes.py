@@ -54,10 +54,7 @@ def _trouble(state: State, endpoint: Endpoint) -> str:
     for each in endpoints_that_decide(state, node, endpoint):
         verdict = verdict_of(state, node, each)
         if verdict in (Verdict.UNHEALTHY, Verdict.PROBATION):
-            error = (
-                state.health[each].last_error or state.health[each.sibling].last_error
-                if (each.sibling in state.health)
-                else state.health[each].last_error
-            )
+            errors = [state.health[seen].last_error for seen in (each, each.sibling) if seen in state.health]
+            error = next(filter(None, errors), "")
             return f"{each} is {verdict.value}" + (f" ({error})" if error else "")
     return f"{endpoint} is not usable"
