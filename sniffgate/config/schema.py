@@ -188,7 +188,7 @@ class NodeConfig:
 
     @property
     def udp_follows(self) -> bool:
-        """True when the UDP endpoint's verdict is its TCP sibling's unless refused: `auto`, both addresses, no words."""
+        """True when the UDP endpoint has its TCP sibling's verdict unless refused: `auto`, both addresses, no words."""
         return (
             self.is_probed
             and self.spokesman is None
