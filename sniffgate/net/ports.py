@@ -69,9 +69,9 @@ class Conn(Closable, Protocol):
         ...
 
     def set_user_timeout(self, seconds: float) -> None:
-        """Bounds how long sent data may stay unacknowledged or unsendable (TCP_USER_TIMEOUT, RFC 5482); 0: the system's.
+        """Bounds how long sent data may stay unacknowledged or unsendable (TCP_USER_TIMEOUT, RFC 5482).
 
-        Past it the connection is `PeerReset`. A peer that stops reading counts too. Does nothing once closed.
+        In seconds; 0 is the system's. Past it the connection is `PeerReset`; a peer that stops reading counts too. Does nothing once closed.
         """
         ...
 
@@ -79,7 +79,7 @@ class Conn(Closable, Protocol):
         """Closes with a reset: the peer sees an error, not an end of stream, and what is unsent is lost."""
         ...
 
-    # close(): an end of stream after what was sent; a reset instead if received data was left unread (the kernel's way).
+    # close(): an end of stream after what was sent; a reset if received data was left unread (the kernel's way).
 
 
 class Acceptor(Closable, Protocol):

@@ -1,0 +1,240 @@
+"""TCP on the kernel's sockets: an established connection and a listening one."""
+
+import contextlib
+import errno
+import fcntl
+import socket
+import struct
+import sys
+
+import trio
+
+from ..address import Address
+from ..errors import ConnectRefused, PeerReset, Side, Unreachable
+from .binding import bind_socket, bound_address
+from .errno_map import ABANDONED, SHORTAGES, bind_failure, connect_failure, shortage
+from .owned_socket import OwnedSocket
+from .sockaddr import SockAddr, family_of, from_sockaddr, to_sockaddr
+
+_SIOCOUTQ = 0x5411  # Linux, asm-generic/ioctls.h
+_LISTEN_QUEUE = 4096  # the kernel cuts it to net.core.somaxconn
+_RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+
+# net/tcp_states.h. A FIN takes a sequence number, so the kernel counts an unacknowledged one as a byte in flight.
+_STATES_WITH_FIN_IN_FLIGHT = frozenset({4, 9, 11})  # FIN_WAIT1, LAST_ACK, CLOSING
+_STATE_CLOSED = 7
+
+
+class SocketConn(OwnedSocket):
+    """One established TCP connection."""
+
+    def __init__(self, sock: socket.socket, side: Side, peer: Address, local: Address | None = None) -> None:
+        super().__init__(sock)
+        self.side = side
+        self.peer = peer
+        self.local = local or from_sockaddr(sock.getsockname())
+        self._ended = False  # the peer's end of stream was received
+        self._sent_eof = False
+        self._reset: str | None = None  # how the connection broke, once anyone has seen it
+
+    async def receive_some(self, max_bytes: int) -> bytes:
+        """See `Conn.receive_some`."""
+        if self._ended:
+            self._check_open()
+            await trio.lowlevel.checkpoint()
+            return b""
+        try:
+            data = await self._when_ready(lambda: self._sock.recv(max_bytes))
+        except OSError as error:
+            raise self._broken(error) from error
+        if data or not max_bytes:
+            return data
+        if self._reset is not None:
+            # A failed send takes the pending error out of the kernel, which then calls this an end of stream.
+            raise PeerReset(self.side, self._reset)
+        self._ended = True
+        return b""
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """See `Conn.send_all`."""
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if self._sent_eof:
+            raise trio.ClosedResourceError("our direction was ended by send_eof")
+        with memoryview(data) as whole, whole.cast("B") as rest:
+            sent, waited = 0, False
+            while sent < len(rest):
+                self._check_open()
+                try:
+                    sent += self._sock.send(rest[sent:])
+                except BlockingIOError:
+                    await trio.lowlevel.wait_writable(self._sock)
+                    waited = True
+                except OSError as error:
+                    raise self._broken(error) from error
+        if not waited:
+            await trio.lowlevel.cancel_shielded_checkpoint()
+
+    async def send_eof(self) -> None:
+        """See `Conn.send_eof`."""
+        await trio.lowlevel.checkpoint()
+        self._check_open()
+        self._sent_eof = True
+        with contextlib.suppress(OSError):  # ENOTCONN: the peer has reset it; receive_some tells
+            self._sock.shutdown(socket.SHUT_WR)
+
+    def unsent(self) -> int:
+        """See `Conn.unsent`. Only Linux tells; elsewhere 0."""
+        if self.is_closed or sys.platform != "linux":
+            return 0
+        (queued,) = struct.unpack("i", fcntl.ioctl(self._sock.fileno(), _SIOCOUTQ, bytes(4)))
+        if not queued:
+            return 0
+        state = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+        if state == _STATE_CLOSED:  # after a reset the count stands still for ever, though nothing is queued
+            return 0
+        return int(queued) - (state in _STATES_WITH_FIN_IN_FLIGHT)
+
+    def set_user_timeout(self, seconds: float) -> None:
+        """See `Conn.set_user_timeout`. Does nothing where the system has no such option."""
+        if not self.is_closed:
+            _set_user_timeout(self._sock, seconds)
+
+    def abort(self) -> None:
+        """See `Conn.abort`."""
+        if not self.is_closed:
+            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
+            self.close()
+
+    def _broken(self, error: OSError) -> PeerReset:
+        """What an error of the kernel on this connection means; remembers it for `receive_some`.
+
+        EPIPE is not remembered: Linux says it first only when the peer's end of stream came before its reset, and then
+        what can still be received does end with an end of stream.
+        """
+        message = error.strerror or str(error)
+        if error.errno != errno.EPIPE:
+            self._reset = message
+        return PeerReset(self.side, message)
+
+
+class SocketAcceptor(OwnedSocket):
+    """A listening TCP socket."""
+
+    def __init__(self, sock: socket.socket, address: Address) -> None:
+        super().__init__(sock)
+        self.address = address
+        self._local = None if address.is_wildcard else address  # of every client: saves a call for each
+
+    async def accept(self) -> SocketConn:
+        """See `Acceptor.accept`."""
+        while True:
+            try:
+                sock, raw = await self._when_ready(self._sock.accept)
+            except OSError as error:
+                if error.errno in SHORTAGES:
+                    raise shortage(error.errno) from error
+                if error.errno not in ABANDONED:
+                    raise
+                continue
+            try:
+                return SocketConn(sock, Side.CLIENT, from_sockaddr(raw), self._local)
+            except OSError:  # not on Linux: options of a socket that was reset meanwhile
+                sock.close()
+
+
+def open_acceptor(address: Address) -> SocketAcceptor:
+    """Binds and listens on a literal address or host "". Raises `CannotBind`."""
+    try:
+        sock = bind_socket(address, socket.SOCK_STREAM)
+    except OSError as error:
+        raise bind_failure(error, "tcp", address) from error
+    try:
+        _tune(sock)
+        sock.listen(_LISTEN_QUEUE)
+        return SocketAcceptor(sock, bound_address(sock, address))
+    except OSError as error:
+        sock.close()
+        raise bind_failure(error, "tcp", address) from error
+
+
+async def open_conn(address: Address, user_timeout: float) -> SocketConn:
+    """Connects to a literal address. *Cancellation:* the attempt is closed. Errors: see `Network.connect_tcp`."""
+    sock: socket.socket | None = None
+    try:
+        raw = to_sockaddr(address, family_of(address))
+        sock = socket.socket(family_of(address), socket.SOCK_STREAM)
+        sock.setblocking(False)
+        _tune(sock)
+        if user_timeout:
+            _set_user_timeout(sock, user_timeout)
+        await _connect(sock, raw)
+        conn = SocketConn(sock, Side.UPSTREAM, address)
+    except OSError as error:
+        if sock:
+            sock.close()
+        raise _connect_failure(error, address) from error
+    except BaseException:
+        if sock:
+            sock.close()
+        raise
+    if conn.local.port == address.port and _is_own_peer(sock):
+        conn.abort()  # so that it leaves no TIME_WAIT on the port of the node we look for
+        raise ConnectRefused(f"{address}: nobody listens there, the attempt met itself")
+    return conn
+
+
+async def _connect(sock: socket.socket, raw: SockAddr) -> None:
+    await trio.lowlevel.checkpoint_if_cancelled()
+    number = sock.connect_ex(raw)
+    if number == errno.EINPROGRESS:
+        await trio.lowlevel.wait_writable(sock)
+        number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    else:
+        await trio.lowlevel.checkpoint()
+    if number:
+        raise OSError(number, "")
+
+
+def _connect_failure(error: OSError, address: Address) -> Exception:
+    number = error.errno or 0
+    if number == errno.EADDRNOTAVAIL and ":" in address.host and _ipv6_is_off():
+        return Unreachable(f"{address}: this machine has no IPv6 address")
+    return connect_failure(number, address)
+
+
+def _ipv6_is_off() -> bool:
+    """With IPv6 switched off, connecting fails with EADDRNOTAVAIL, as it does when no local port is left."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as trial:
+            trial.bind(("::1", 0))
+    except OSError as error:
+        return error.errno == errno.EADDRNOTAVAIL
+    return False
+
+
+def _is_own_peer(sock: socket.socket) -> bool:
+    """A connect to a free loopback port in the ephemeral range may pick that port as its own and meet itself."""
+    try:
+        return bool(sock.getsockname() == sock.getpeername())
+    except OSError:
+        return False
+
+
+def _tune(sock: socket.socket) -> None:
+    """Small writes go out at once, and a peer that vanished while idle is found out within a minute.
+
+    Accepted sockets have these options from their listener (Linux copies the whole socket), which spares five system
+    calls for each client.
+    """
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _set_user_timeout(sock: socket.socket, seconds: float) -> None:
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        # Rounded up: 0 would mean the system's own limit, which is about a quarter of an hour.
+        milliseconds = max(1, round(seconds * 1000)) if seconds else 0
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
