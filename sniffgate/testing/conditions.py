@@ -1,0 +1,68 @@
+"""What is wrong, and how far it is, between the machines of the virtual network."""
+
+import enum
+from collections.abc import Iterator
+
+import attrs
+
+from ..address import Address
+from ..config.schema import Transport
+
+
+class Fault(enum.IntEnum):
+    """What a place suffers from; where several apply, the greatest counts."""
+
+    FREEZE = 1  # the kernel lives, the applications stand still
+    REFUSE = 2  # new connections and datagrams are refused
+    UNREACHABLE = 3  # routers answer that there is no way
+    BLACK_HOLE = 4  # nothing gets in or out, and nothing says so
+
+
+@attrs.frozen
+class Place:
+    """A machine, or one port of it; on one transport, or on both."""
+
+    host: str
+    port: int | None = None
+    transport: Transport | None = None
+
+    def is_in(self, wider: "Place") -> bool:
+        """True when `wider` says nothing that this place contradicts."""
+        return self.host == wider.host and wider.port in (None, self.port) and wider.transport in (None, self.transport)
+
+    def wider(self) -> Iterator["Place"]:
+        """This place and each that contains it."""
+        for port in {self.port, None}:
+            for transport in {self.transport, None}:
+                yield Place(self.host, port, transport)
+
+
+@attrs.define(eq=False)
+class Conditions:
+    """The faults and distances in force. Hosts are given by the first address of their machine."""
+
+    faults: dict[Place, Fault] = attrs.field(factory=dict)
+    host_latency: dict[str, float] = attrs.field(factory=dict)
+    link_latency: dict[frozenset[str], float] = attrs.field(factory=dict)
+    partitions: set[frozenset[str]] = attrs.field(factory=set)
+
+    def fault(self, host: str, address: Address, transport: Transport) -> Fault | None:
+        """The greatest fault at a port of a machine."""
+        if not self.faults:
+            return None
+        at = Place(host, address.port, transport)
+        return max((self.faults[place] for place in at.wider() if place in self.faults), default=None)
+
+    def lift(self, place: Place) -> None:
+        """Removes every fault at `place` and inside it."""
+        for other in [other for other in self.faults if other.is_in(place)]:
+            del self.faults[other]
+
+    def delay(self, source: str, destination: str) -> float:
+        """Seconds from one machine to another, one way: the link's if it has a latency, else the sum of both hosts'."""
+        if source == destination:
+            return 0.0
+        link = self.link_latency.get(frozenset((source, destination)))
+        if link is not None:
+            return link
+        return self.host_latency.get(source, 0.0) + self.host_latency.get(destination, 0.0)
