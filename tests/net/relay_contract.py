@@ -1,0 +1,510 @@
+"""What every relay promises, on every network it can run on.
+
+A subclass of `RelayContract` gives two fixtures: `relay`, and `kind` with the names of its networks as parameters.
+"""
+
+import enum
+import hashlib
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sniffgate.address import Address
+from sniffgate.errors import PeerReset
+from sniffgate.net.ports import Conn, Network
+from sniffgate.net.relay import Counters, EndReason, Relay, RelayLimits
+from sniffgate.net.sockets import SocketNetwork
+from sniffgate.testing.virtual import VirtualNetwork
+
+MB = 1_000_000
+UNLIMITED = RelayLimits(idle=0.0, half_close=300.0)
+
+
+class End(enum.Enum):
+    """How a stream ended, as its reader saw it."""
+
+    EOF = "eof"
+    RESET = "reset"
+
+
+@attrs.frozen
+class World:
+    """A network to run a flow on. On the virtual one times are exact, on real sockets they are bounds."""
+
+    network: Network
+    exact: bool
+
+    @property
+    def limit(self) -> float:
+        """Seconds that a test may take: a hang is a failure. Virtual ones cost nothing until something polls."""
+        return 100.0 if self.exact else 10.0
+
+
+@attrs.define
+class Flow:
+    """A flow being relayed. `client` and `node` are the peers' own ends, in the test's hands."""
+
+    client: Conn
+    node: Conn
+    counters: Counters = attrs.field(factory=Counters)
+    cut: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    reason: EndReason | None = None
+    ended: trio.Event = attrs.field(factory=trio.Event)
+    ended_at: float = 0.0
+
+    @property
+    def moved(self) -> tuple[int, int]:
+        """The bytes counted so far, up and down."""
+        return self.counters.up, self.counters.down
+
+    def has_moved(self, up: int, down: int) -> bool:
+        """Whether exactly so many bytes were counted."""
+        return (up, down) == self.moved
+
+    async def wait_reason(self) -> EndReason | None:
+        """Returns the reason once the relay has returned; None when it was cut."""
+        await self.ended.wait()
+        return self.reason
+
+
+async def connect_pair(network: Network) -> tuple[Conn, Conn]:
+    """One connection: the end that connected, and the end that was accepted."""
+    async with trio.open_nursery() as nursery:
+        with await network.listen_tcp(Address("127.0.0.1", 0)) as acceptor:
+            accepted: list[Conn] = []
+
+            async def accept() -> None:
+                accepted.append(await acceptor.accept())
+
+            nursery.start_soon(accept)
+            connected = await network.connect_tcp(acceptor.address)
+            await wait_until(lambda: bool(accepted))
+    return connected, accepted[0]
+
+
+@asynccontextmanager
+async def relayed(
+    relay: Relay,
+    world: World,
+    limits: RelayLimits = UNLIMITED,
+    on_first_byte: Callable[[Flow], None] | None = None,
+) -> AsyncIterator[Flow]:
+    """Relays a flow between two fresh connections for the length of the block."""
+    with trio.fail_after(world.limit):
+        client, client_inside = await connect_pair(world.network)
+        node_inside, node = await connect_pair(world.network)
+        flow = Flow(client, node)
+
+        async def run() -> None:
+            callback = None if on_first_byte is None else lambda: on_first_byte(flow)
+            try:
+                with flow.cut:
+                    flow.reason = await relay.relay(client_inside, node_inside, flow.counters, limits, callback)
+            finally:
+                flow.ended_at = trio.current_time()
+                flow.ended.set()
+
+        with client, node, client_inside, node_inside:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(run)
+                yield flow
+                nursery.cancel_scope.cancel()
+
+
+async def read_to_end(conn: Conn, max_bytes: int = 65536) -> tuple[bytes, End]:
+    """Everything that still comes, and how it ended."""
+    received = bytearray()
+    try:
+        while chunk := await conn.receive_some(max_bytes):
+            received += chunk
+    except PeerReset:
+        return bytes(received), End.RESET
+    return bytes(received), End.EOF
+
+
+async def read_exactly(conn: Conn, size: int) -> bytes:
+    """The next `size` bytes."""
+    received = b""
+    while len(received) < size:
+        chunk = await conn.receive_some(size - len(received))
+        assert chunk, "the stream ended early"
+        received += chunk
+    return received
+
+
+async def wait_acknowledged(conn: Conn) -> None:
+    """Returns when all that was sent has reached the other machine, so that a reset no longer destroys it."""
+    await wait_until(lambda: not conn.unsent())
+
+
+async def wait_until(condition: Callable[[], bool]) -> None:
+    """Returns when the condition holds."""
+    while not condition():  # noqa: ASYNC110 (a kernel's send queue and plain counters have no event)
+        await trio.sleep(0.001)
+
+
+async def fill(conn: Conn) -> None:
+    """Sends until cancelled or reset."""
+    try:
+        while True:
+            await conn.send_all(bytes(65536))
+    except PeerReset:
+        pass
+
+
+async def wait_stalled(flow: Flow) -> None:
+    """Returns when the flow's bytes stopped moving: every buffer on the way is full."""
+    while True:
+        before = flow.moved
+        await trio.sleep(0.15)
+        if before == flow.moved and any(before):
+            return
+
+
+async def send_in_pieces(conn: Conn, content: bytes, seed: int) -> None:
+    """Sends all of `content` in chunks of random sizes."""
+    dice = random.Random(seed)
+    rest = memoryview(content)
+    while rest:
+        size = dice.choice((1, 100, 1460, 65536, 300_000))
+        await conn.send_all(rest[:size])
+        rest = rest[size:]
+
+
+def digest(content: bytes) -> str:
+    """A short stand-in for megabytes in an assertion's message."""
+    return f"{len(content)} bytes, {hashlib.sha256(content).hexdigest()[:16]}"
+
+
+def noise(size: int, seed: int) -> bytes:
+    """The same random bytes each time."""
+    return random.Random(seed).randbytes(size)
+
+
+class RelayContract:
+    """The promises. pytest-trio takes the clock from the test's own arguments, so each test asks for it."""
+
+    @pytest.fixture
+    def world(self, kind: str) -> World:
+        if kind == "virtual":
+            return World(VirtualNetwork(), exact=True)
+        return World(SocketNetwork(), exact=False)
+
+    @pytest.fixture
+    def clock(self, kind: str) -> MockClock | None:
+        return MockClock(autojump_threshold=0) if kind == "virtual" else None
+
+    async def test_bytes_pass_both_ways(self, relay: Relay, world: World, clock: MockClock | None) -> None:
+        """The least a relay does, and what a chatty protocol does all day."""
+        async with relayed(relay, world) as flow:
+            for word in (b"ping", b"", b"x" * 64, b"last"):
+                await flow.client.send_all(word)
+                assert word == await read_exactly(flow.node, len(word))
+                await flow.node.send_all(word[::-1])
+                assert word[::-1] == await read_exactly(flow.client, len(word))
+
+    async def test_a_node_may_speak_first(self, relay: Relay, world: World, clock: MockClock | None) -> None:
+        """SMTP and SSH clients stay silent until they are greeted."""
+        async with relayed(relay, world) as flow:
+            await flow.node.send_all(b"220 hello")
+            assert b"220 hello" == await read_exactly(flow.client, 9)
+
+    @pytest.mark.parametrize("first", ["client", "node"])
+    async def test_bulk_crosses_whole_both_ways_at_once(
+        self, relay: Relay, world: World, clock: MockClock | None, first: str
+    ) -> None:
+        """No byte is lost, doubled or reordered, whichever side ends first."""
+        size = 10 * MB
+        up, down = noise(size, 1), noise(size, 2)
+        received: dict[str, bytes] = {}
+        first_eof_arrived = trio.Event()
+
+        async def send(name: str, conn: Conn, content: bytes) -> None:
+            await send_in_pieces(conn, content, seed=len(name))
+            if name != first:
+                await first_eof_arrived.wait()
+            await conn.send_eof()
+
+        async def receive(name: str, conn: Conn) -> None:
+            received[name], end = await read_to_end(conn)
+            assert End.EOF is end
+            if name != first:
+                first_eof_arrived.set()
+
+        async with relayed(relay, world) as flow:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send, "client", flow.client, up)
+                nursery.start_soon(send, "node", flow.node, down)
+                nursery.start_soon(receive, "client", flow.client)
+                nursery.start_soon(receive, "node", flow.node)
+            assert EndReason.COMPLETE is await flow.wait_reason()
+            assert digest(up) == digest(received["node"])
+            assert digest(down) == digest(received["client"])
+            assert (size, size) == flow.moved
+
+    @pytest.mark.parametrize("first", ["client", "node"])
+    async def test_the_other_way_runs_on_after_a_half_close(
+        self, relay: Relay, world: World, clock: MockClock | None, first: str
+    ) -> None:
+        """A request ended by a FIN still gets its whole answer, and the mirror image."""
+        content = noise(8 * MB, 3)
+        async with relayed(relay, world) as flow:
+            early, late = (flow.client, flow.node) if first == "client" else (flow.node, flow.client)
+            await early.send_all(b"request")
+            await early.send_eof()
+            assert (b"request", End.EOF) == await read_to_end(late)
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(send_in_pieces, late, content, 4)
+                answer = await read_exactly(early, len(content))
+            await late.send_eof()
+            assert (b"", End.EOF) == await read_to_end(early)
+            assert digest(content) == digest(answer)
+            assert EndReason.COMPLETE is await flow.wait_reason()
+
+    async def test_a_flow_without_a_byte_completes(self, relay: Relay, world: World, clock: MockClock | None) -> None:
+        """A port scan is a flow too."""
+        async with relayed(relay, world) as flow:
+            await flow.client.send_eof()
+            assert (b"", End.EOF) == await read_to_end(flow.node)
+            await flow.node.send_eof()
+            assert (b"", End.EOF) == await read_to_end(flow.client)
+            assert EndReason.COMPLETE is await flow.wait_reason()
+
+    @pytest.mark.parametrize("breaker", ["client", "node"])
+    async def test_a_reset_in_mid_stream_arrives_as_a_reset(
+        self, relay: Relay, world: World, clock: MockClock | None, breaker: str
+    ) -> None:
+        """An orderly end would pass a part off as the whole."""
+        async with relayed(relay, world) as flow:
+            breaking, other = (flow.client, flow.node) if breaker == "client" else (flow.node, flow.client)
+            sent = noise(MB, 5)
+            ends: list[tuple[bytes, End]] = []
+
+            async def receive() -> None:
+                ends.append(await read_to_end(other, 10_000))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(receive)
+                await breaking.send_all(sent)
+                await wait_acknowledged(breaking)
+                breaking.abort()
+            [(received, end)] = ends
+            assert End.RESET is end
+            if breaker == "node":
+                assert digest(sent) == digest(received)
+                assert EndReason.NODE_RESET is await flow.wait_reason()
+            else:
+                assert sent.startswith(received)
+                assert EndReason.CLIENT_RESET is await flow.wait_reason()
+
+    async def test_what_a_node_sent_before_its_reset_is_delivered_to_a_client_that_reads_late(
+        self, relay: Relay, world: World, clock: MockClock | None
+    ) -> None:
+        """A reset sent at once would overtake the bytes in the send queue and destroy them."""
+        sent = noise(120_000, 6)  # more than a receive buffer holds at first, less than all buffers on the way
+        async with relayed(relay, world) as flow:
+            await flow.node.send_all(sent)
+            await wait_acknowledged(flow.node)
+            flow.node.abort()
+            await trio.sleep(0.1)
+            received, end = await read_to_end(flow.client, 5000)
+            assert (digest(sent), End.RESET) == (digest(received), end)
+            assert EndReason.NODE_RESET is await flow.wait_reason()
+
+    async def test_a_write_that_fails_does_not_hide_what_the_node_sent_nor_its_reset(
+        self, relay: Relay, world: World, clock: MockClock | None
+    ) -> None:
+        """The write may be the first to meet the reset; the node's last words are still unread then."""
+        sent = noise(MB, 7)
+        async with relayed(relay, world) as flow:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fill, flow.client)
+                await flow.node.send_all(sent[:100])
+                received = await read_exactly(flow.client, 100)
+                await flow.node.send_all(sent[100:50_000])
+                await wait_acknowledged(flow.node)
+                flow.node.abort()
+                rest, end = await read_to_end(flow.client)
+                nursery.cancel_scope.cancel()
+            assert (digest(sent[:50_000]), End.RESET) == (digest(received + rest), end)
+            assert EndReason.NODE_RESET is await flow.wait_reason()
+
+    @pytest.mark.parametrize("breaker", ["client", "node"])
+    async def test_a_stream_that_ended_stays_whole_though_a_reset_follows(
+        self, relay: Relay, world: World, clock: MockClock | None, breaker: str
+    ) -> None:
+        """A server that answers early and closes resets a client that is still sending: its answer was complete."""
+        sent = noise(MB, 8)
+        async with relayed(relay, world) as flow:
+            breaking, other = (flow.client, flow.node) if breaker == "client" else (flow.node, flow.client)
+
+            async def send() -> None:
+                await breaking.send_all(sent)
+                await breaking.send_eof()
+                await wait_acknowledged(breaking)
+                breaking.abort()
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(fill, other)
+                nursery.start_soon(send)
+                received, end = await read_to_end(other)
+            assert (digest(sent), End.EOF) == (digest(received), end)
+            expected = EndReason.CLIENT_RESET if breaker == "client" else EndReason.NODE_RESET
+            assert expected is await flow.wait_reason()
+
+    @pytest.mark.parametrize("slow", ["client", "node"])
+    async def test_a_reader_that_stops_blocks_its_sender_and_resumes_without_loss(
+        self, relay: Relay, world: World, clock: MockClock | None, slow: str
+    ) -> None:
+        """Back-pressure runs end to end: a slow reader costs the buffers on the way and no more."""
+        content = noise(64 * MB, 9)
+        async with relayed(relay, world) as flow:
+            reader, sender = (flow.client, flow.node) if slow == "client" else (flow.node, flow.client)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sender.send_all, content)
+                await wait_stalled(flow)
+                assert max(flow.moved) < 32 * MB
+                received = await _read_digest(reader, len(content))
+            assert digest(content) == received
+
+    async def test_a_stalled_way_does_not_hold_up_the_other(
+        self, relay: Relay, world: World, clock: MockClock | None
+    ) -> None:
+        """A client may upload without reading its answer yet."""
+        async with relayed(relay, world) as flow, trio.open_nursery() as nursery:
+            nursery.start_soon(fill, flow.node)
+            await wait_stalled(flow)
+            await flow.client.send_all(b"still here")
+            assert b"still here" == await read_exactly(flow.node, 10)
+            nursery.cancel_scope.cancel()
+
+    async def test_a_flow_without_a_byte_ends_at_the_idle_limit(
+        self, relay: Relay, world: World, clock: MockClock | None
+    ) -> None:
+        """Bytes of either direction count, and a clean flow is told so by an end of stream."""
+        async with relayed(relay, world, RelayLimits(idle=0.3)) as flow:
+            await flow.client.send_all(b"a")
+            await trio.sleep(0.2)
+            await flow.node.send_all(b"b")
+            began = trio.current_time()
+            assert (b"a", End.EOF) == await read_to_end(flow.node)
+            assert (b"b", End.EOF) == await read_to_end(flow.client)
+            assert EndReason.IDLE is await flow.wait_reason()
+            _assert_lasted(0.3, flow.ended_at - began, world)
+
+    async def test_a_half_closed_flow_without_a_byte_ends_at_the_half_close_limit(
+        self, relay: Relay, world: World, clock: MockClock | None
+    ) -> None:
+        """A peer that never answers a FIN must not hold descriptors for ever; one that still sends is left alone."""
+        async with relayed(relay, world, RelayLimits(half_close=0.3)) as flow:
+            await trio.sleep(0.4)  # the limit counts from the end of stream, not from the last byte before it
+            await flow.client.send_eof()
+            await trio.sleep(0.2)
+            await flow.node.send_all(b"b")
+            began = trio.current_time()
+            assert (b"b", End.EOF) == await read_to_end(flow.client)
+            assert EndReason.HALF_CLOSE_TIMEOUT is await flow.wait_reason()
+            _assert_lasted(0.3, flow.ended_at - began, world)
+
+    @pytest.mark.parametrize("half_closed", [False, True])
+    async def test_a_cut_of_a_quiet_flow_is_an_end_of_stream(
+        self, relay: Relay, world: World, clock: MockClock | None, half_closed: bool
+    ) -> None:
+        """Nothing is lost, so nobody is told that something was."""
+        async with relayed(relay, world) as flow:
+            await flow.client.send_all(b"a")
+            await read_exactly(flow.node, 1)
+            await flow.node.send_all(b"b")
+            await read_exactly(flow.client, 1)
+            if half_closed:
+                await flow.client.send_eof()
+                assert (b"", End.EOF) == await read_to_end(flow.node)
+            await trio.sleep(0.05)  # acknowledgements arrive
+            flow.cut.cancel()
+            assert None is await flow.wait_reason()
+            assert (b"", End.EOF) == await read_to_end(flow.node)
+            assert (b"", End.EOF) == await read_to_end(flow.client)
+
+    @pytest.mark.parametrize("stalled", ["client", "node"])
+    async def test_a_cut_in_mid_transfer_is_a_reset_at_once(
+        self, relay: Relay, world: World, clock: MockClock | None, stalled: str
+    ) -> None:
+        """Bytes are lost, so both peers must hear it, and a peer that reads nothing cannot delay it."""
+        async with relayed(relay, world) as flow, trio.open_nursery() as nursery:
+            nursery.start_soon(fill, flow.node if stalled == "client" else flow.client)
+            await wait_stalled(flow)
+            began = trio.current_time()
+            flow.cut.cancel()
+            assert None is await flow.wait_reason()
+            _assert_lasted(0.0, flow.ended_at - began, world)
+            assert End.RESET is (await read_to_end(flow.client))[1]
+            assert End.RESET is (await read_to_end(flow.node))[1]
+
+    async def test_a_stalled_flow_does_not_outlive_its_idle_limit(
+        self, relay: Relay, world: World, clock: MockClock | None
+    ) -> None:
+        """The limit holds for a flow stuck in a write as well."""
+        async with relayed(relay, world, RelayLimits(idle=0.4)) as flow, trio.open_nursery() as nursery:
+            nursery.start_soon(fill, flow.node)
+            assert EndReason.IDLE is await flow.wait_reason()
+            assert End.RESET is (await read_to_end(flow.client))[1]
+
+    async def test_counters_are_exact_and_live(self, relay: Relay, world: World, clock: MockClock | None) -> None:
+        """An operator watches a flow while it runs."""
+        async with relayed(relay, world) as flow:
+            for count in range(1, 4):
+                await flow.client.send_all(bytes(1000))
+                await read_exactly(flow.node, 1000)
+                await flow.node.send_all(bytes(70_000))
+                await read_exactly(flow.client, 70_000)
+                await wait_until(partial(flow.has_moved, 1000 * count, 70_000 * count))
+
+    async def test_the_first_byte_of_the_node_is_announced_once_before_it_is_passed_on(
+        self, relay: Relay, world: World, clock: MockClock | None
+    ) -> None:
+        """It is evidence about the node; the client's bytes are none."""
+        seen: list[tuple[int, int]] = []
+        async with relayed(relay, world, on_first_byte=lambda flow: seen.append(flow.moved)) as flow:
+            await flow.client.send_all(b"abc")
+            await read_exactly(flow.node, 3)
+            await wait_until(lambda: 3 == flow.counters.up)
+            assert [] == seen
+            for _ in range(3):
+                await flow.node.send_all(b"defg")
+                await read_exactly(flow.client, 4)
+            assert [(3, 0)] == seen
+
+    async def test_a_node_that_only_ends_announces_no_byte(
+        self, relay: Relay, world: World, clock: MockClock | None
+    ) -> None:
+        """An end of stream is no sign of life."""
+        seen: list[Flow] = []
+        async with relayed(relay, world, on_first_byte=seen.append) as flow:
+            await flow.node.send_eof()
+            assert (b"", End.EOF) == await read_to_end(flow.client)
+            assert [] == seen
+
+
+async def _read_digest(conn: Conn, size: int) -> str:
+    """The digest of the next `size` bytes, without keeping them."""
+    state, left = hashlib.sha256(), size
+    while left:
+        chunk = await conn.receive_some(min(left, 65536))
+        assert chunk, "the stream ended early"
+        state.update(chunk)
+        left -= len(chunk)
+    return f"{size} bytes, {state.hexdigest()[:16]}"
+
+
+def _assert_lasted(expected: float, seconds: float, world: World) -> None:
+    if world.exact:
+        assert pytest.approx(expected, abs=1e-9) == seconds
+    else:
+        assert expected - 0.01 <= seconds < expected + 1.0
