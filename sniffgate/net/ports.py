@@ -71,7 +71,8 @@ class Conn(Closable, Protocol):
     def set_user_timeout(self, seconds: float) -> None:
         """Bounds how long sent data may stay unacknowledged or unsendable (TCP_USER_TIMEOUT, RFC 5482).
 
-        In seconds; 0 is the system's. Past it the connection is `PeerReset`; a peer that stops reading counts too. Does nothing once closed.
+        In seconds; 0 is the system's limit. Past it the connection is `PeerReset`; a peer that stops reading counts
+        too. Does nothing once closed.
         """
         ...
 

@@ -47,9 +47,9 @@ class Resolver:
     """Looks names up for many callers at once.
 
     An answer serves every caller for one second. While DNS fails, or takes longer than half a second, the last good
-    answer goes on serving; a name without one raises `NameUnresolved`, for one second without asking again. Look-ups run
-    apart from their callers, so that a cancelled caller takes nothing from the others and a hung look-up is one, not one
-    for each caller; `close` ends them.
+    answer goes on serving; a name without one raises `NameUnresolved`, for one second without asking again.
+    Look-ups run apart from their callers, so that a cancelled caller takes nothing from the others and a hung look-up
+    is one, not one for each caller; `close` ends them.
     """
 
     def __init__(self, look_up: Callable[[str], Awaitable[tuple[str, ...]]]) -> None:
