@@ -104,22 +104,19 @@ def _explained(error: cattrs.ClassValidationError, table: Table, path: Path) -> 
 
 def _unknown(key: str, table: Table | None) -> str:
     """`unknown key`, with the key that was most likely meant, or the table that it belongs in."""
-    here = {known.name for known in table.keys} if table else set(TABLES)
     shown = show(key)
-    near = nearest(key, here)
+    others = [other for other in TABLES.values() if other is not table]
+    homes = [other.title for other in others if any(known.name == key for known in other.keys)]
+    if homes:
+        return f"unknown key {shown} here; it belongs in {' or '.join(homes)}"
+    near = nearest(key, [known.name for known in table.keys] if table else TABLES)
     if near is not None:
         return f"unknown key {shown}; did you mean {near!r}?"
-    others = [other for other in TABLES.values() if other is not table]
-    for other in others:
-        if any(known.name == key for known in other.keys):
-            titles = [t.title for t in others if any(known.name == key for known in t.keys)]
-            return f"unknown key {shown} here; it belongs in {' or '.join(titles)}"
     elsewhere = {known.name: other.title for other in reversed(others) for known in other.keys}
     near = nearest(key, elsewhere)
     if near is not None:
         return f"unknown key {shown} here; did you mean {near!r} of {elsewhere[near]}?"
-    known_here = ", ".join(TABLES[name].title for name in TABLES) if table is None else ""
-    return f"unknown key {shown}; known here: {known_here}" if known_here else f"unknown key {shown}"
+    return f"unknown key {shown}"
 
 
 def _converter() -> cattrs.Converter:

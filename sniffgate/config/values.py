@@ -5,7 +5,6 @@ sentence that names the offending value, and nothing else.
 """
 
 import enum
-import math
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -110,8 +109,8 @@ def _seconds(value: object) -> float:
             raise ValueError(sentence) from None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"must be a number of milliseconds or a duration string, not {show(value)}")
-    if isinstance(value, int) and value.bit_length() > 128:  # would overflow a float
-        return math.inf if value > 0 else -math.inf
+    if isinstance(value, int) and value.bit_length() > 128:  # would overflow a float, and is not meant as inf
+        raise ValueError(f"must be a sensible number of milliseconds, not {show(value)}")
     return value / 1000
 
 
