@@ -148,7 +148,7 @@ async def test_a_name_that_never_had_an_answer_is_unresolved_and_asked_once_a_se
     """The resolver's own reason reaches the operator; a storm of flows does not become a storm of queries."""
     script.answer = NameUnresolved("node.example: Name or service not known")
     for _ in range(3):
-        with pytest.raises(NameUnresolved, match="node.example: Name or service not known"):
+        with pytest.raises(NameUnresolved, match=r"node\.example: Name or service not known"):
             await resolver.addresses(NODE)
         assert resolver.cached(NODE) is None
         await trio.sleep(0.5)

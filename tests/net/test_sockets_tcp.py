@@ -76,7 +76,7 @@ async def test_small_writes_go_out_at_once_and_vanished_peers_are_found() -> Non
 async def test_the_user_timeout_is_set_on_both_kinds_of_connection() -> None:
     """Accepted connections get their listener's, opened ones the caller's; a reload may change it."""
     network = SocketNetwork()
-    with (
+    with (  # noqa: ASYNC100  # the awaits are in the items themselves
         trio.fail_after(LIMIT),
         await network.listen_tcp(ANY_PORT) as acceptor,
         await network.connect_tcp(acceptor.address, user_timeout=1.5) as client,
