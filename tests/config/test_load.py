@@ -190,6 +190,11 @@ tcp = ""
         ),
         (f'{LISTENER}pool = "x"\n{NODE}', "f.toml:5: listeners[0].pool: there is no pool 'x' in [[pools]]"),
         (f"{LISTENER}{NODE}Tcp = 1", "f.toml:8: nodes[0].Tcp: unknown key 'Tcp'; did you mean 'tcp'?"),
+        (
+            f"{LISTENER}{NODE}half_close_timeot_ms = 1",
+            "f.toml:8: nodes[0].half_close_timeot_ms: unknown key 'half_close_timeot_ms' here; "
+            "did you mean 'half_close_timeout_ms' of [[listeners]]?",
+        ),
         (f"{LISTENER}{NODE}'a b' = 1", "f.toml:8: nodes[0].'a b': unknown key 'a b'"),
     ],
 )
