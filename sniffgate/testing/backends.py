@@ -8,7 +8,7 @@ import trio
 
 from ..address import Address
 from ..config.schema import Transport
-from ..errors import PeerReset
+from ..errors import LocalShortage, PeerReset
 from ..net.ports import Acceptor, Conn, DatagramPort
 from .virtual import VirtualNetwork
 
@@ -98,7 +98,8 @@ class Node:
             datagram = await port.receive()
             answer = self._take(Transport.UDP, datagram.client, datagram.data)
             if answer is not None:
-                port.send_nowait(answer, datagram.client, datagram.local)
+                with contextlib.suppress(LocalShortage):  # an answer too long for a datagram is dropped
+                    port.send_nowait(answer, datagram.client, datagram.local)
 
     def _take(self, transport: Transport, peer: Address, data: bytes) -> bytes | None:
         self.received.append(Received(trio.current_time(), transport, peer, data))
