@@ -4,8 +4,8 @@
     listener=web node=- reason=no_node more=312 within_ms=1000
 
 Under `flow_log = "failed"` a flow is told of unless it ended as flows should: `complete`; `client_reset` (clients do
-that as they please); `moved`; for UDP also `idle`, the only way a session can end by itself. A `client_gone` counts as a
-failure: it means that the client had waited for a node. Repeats of one failure beyond 20 a second become one line.
+that as they please); `moved`; for UDP also `idle`, the only way a session can end by itself. A `client_gone` counts as
+a failure: it means that the client had waited for a node. Repeats of one failure beyond 20 a second become one line.
 """
 
 import logging
@@ -78,9 +78,8 @@ class FlowLog:
     def _summarise(self, held_back: list[tuple[_Failure, int]]) -> None:
         for (listener, node, reason), more in held_back:
             within_ms = round(self._repeats.window * 1000)
-            self._sink(
-                f"listener={_quoted(listener)} node={_node(node)} reason={reason.value} more={more} within_ms={within_ms}"
-            )
+            which = f"listener={_quoted(listener)} node={_node(node)} reason={reason.value}"
+            self._sink(f"{which} more={more} within_ms={within_ms}")
 
 
 def format_flow(record: FlowRecord) -> str:

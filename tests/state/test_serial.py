@@ -220,11 +220,16 @@ def test_a_state_of_another_schema_is_refused(change: dict[str, object], complai
 
 def test_a_damaged_value_inside_a_state_is_named_by_its_place() -> None:
     """A header is long: the complaint says where to look."""
-    fields = json.loads(state_to_json(a_state()))
-    fields["state"]["config"]["nodes"][0]["probe_payload"] = "zz"
+    whole = state_to_json(a_state())
 
-    with pytest.raises(ValueError, match=r"State\.config\.nodes\[0\]\.probe_payload"):
-        state_from_json(json.dumps(fields))
+    for sound, damaged, place in (
+        ('"00ff"', '"zz"', r"hexadecimal .*State\.config\.nodes\[0\]\.probe_payload"),
+        ('"00ff"', "5", r"expected hexadecimal bytes, found int .*State\.config\.nodes\[0\]\.probe_payload"),
+        ('[1.5,"10.9.9.9"]', "[1.5]", r"expected \[at, client\] .*State\.health"),
+    ):
+        assert sound in whole
+        with pytest.raises(ValueError, match=place):
+            state_from_json(whole.replace(sound, damaged))
 
 
 def test_the_probe_error_keeps_every_character() -> None:

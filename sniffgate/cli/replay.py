@@ -1,0 +1,124 @@
+"""`sniffgate replay FILE`: what an event log proves."""
+
+import datetime
+import enum
+import sys
+from collections.abc import Iterable
+
+import attrs
+import click
+
+from ..config.schema import Config
+from ..state.model import Route, State
+from ..state.replay import (
+    Finding,
+    GapFound,
+    LogDamaged,
+    PartBegan,
+    PartEnded,
+    Switched,
+    TornLine,
+    Witness,
+    replay_lines,
+)
+from ..state.serial import type_name
+from .logs import printable
+
+
+@click.command("replay")
+@click.argument("file", type=click.Path(allow_dash=True))
+def replay(file: str) -> None:
+    """Fold the event log FILE ("-": standard input) and print every switch with the evidence behind it.
+
+    Ends with 0 when all of it is proven (a torn last line is allowed), with 1 when the file is damaged or cannot be
+    read, or when lines are missing so that part of it is not provable.
+    """
+    try:
+        with click.open_file(file, encoding="utf-8", errors="replace") as lines:
+            is_proven = print_findings(lines)
+    except (LogDamaged, OSError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise click.ClickException(printable(f"cannot replay {click.format_filename(file)}: {reason}")) from error
+    if not is_proven:
+        sys.exit(1)
+
+
+def print_findings(lines: Iterable[str]) -> bool:
+    """Prints what the lines prove; False when there is a gap in them."""
+    is_proven = True
+    for finding in replay_lines(lines):
+        for line in _words(finding):
+            click.echo(printable(line))
+        is_proven = is_proven and not isinstance(finding, GapFound)
+    return is_proven
+
+
+def _words(finding: Finding) -> list[str]:
+    match finding:
+        case PartBegan(line, header, follows):
+            how = "the run goes on" if follows else "a run begins"
+            return [f"line {line}: {how}, {_wall(header.wall_ms)}, {_counts(header.state)}"]
+        case Switched(switch, evidence):
+            change = f"{_names(switch.before)} -> {_names(switch.after)}"
+            why = f"{switch.reason.value}: {switch.detail}" if switch.detail else switch.reason.value
+            head = f"line {finding.line}: {_seconds(switch.at)} epoch {switch.epoch} {switch.route}: {change} ({why})"
+            return [head, *(f"    {_testimony(each)}" for each in evidence)]
+        case GapFound(line, lost):
+            return [f"not provable past line {line} ({lost} lost after it)"]
+        case TornLine(line):
+            return [f"line {line}: torn, as by a crash; not counted"]
+        case PartEnded(line, state, events, switches):
+            head = f"line {line}: end, {_wall(state.wall_ms)}, {_counts(state)}, {events} events, {switches} switches"
+            return [head, *(f"    {_route(state.routes[key])}" for key in sorted(state.routes, key=str))]
+
+
+def _counts(state: State) -> str:
+    return f"{_seconds(state.now)} epoch {state.epoch} revision {state.revision}"
+
+
+def _route(route: Route) -> str:
+    words = f"{route.key}: {_names(route.active)}"
+    if route.standbys:
+        words += f", then {_names(route.standbys)}"
+    if route.trial is not None:
+        words += f", on trial {route.trial}"
+    if route.pin is not None:
+        words += f", pinned to {route.pin}"
+    return f"{words} [{route.mode.value}]"
+
+
+def _testimony(witness: Witness) -> str:
+    event = witness.event
+    fields = attrs.asdict(event, recurse=False)
+    at = fields.pop("at")
+    del fields["wall_ms"]
+    words = " ".join(f"{name}={_value(value)}" for name, value in fields.items() if value not in (None, ""))
+    return f"line {witness.line}: {_seconds(at)} {type_name(event)} {words}".rstrip()
+
+
+def _value(value: object) -> str:
+    match value:
+        case enum.Enum():
+            return str(value.value)
+        case Config():
+            return f"({len(value.listeners)} listeners, {len(value.nodes)} nodes)"
+        case str() if " " in value:
+            return f'"{value}"'
+        case _:
+            return str(value)
+
+
+def _names(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "nothing"
+
+
+def _seconds(at: float) -> str:
+    return f"{at:.3f} s"
+
+
+def _wall(wall_ms: int) -> str:
+    try:
+        moment = datetime.datetime.fromtimestamp(wall_ms / 1000, datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"wall time {wall_ms} ms"
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,0 +1,227 @@
+"""A replay ends in the very state that the gateway was in, shows why each switch happened, and claims no more."""
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sniffgate.address import Address
+from sniffgate.config.schema import Config, ListenerConfig, NodeConfig, Transport
+from sniffgate.state.events import (
+    ConfigApplied,
+    Event,
+    FailureKind,
+    ForwardFailed,
+    OperatorDisabled,
+    OperatorEnabled,
+    OperatorReleased,
+    OperatorSwitched,
+    ProbeFailed,
+    ProbeSucceeded,
+    TimePassed,
+)
+from sniffgate.state.model import Endpoint, State, SwitchReason
+from sniffgate.state.reducer import initial_state, reduce
+from sniffgate.state.replay import (
+    GapFound,
+    LogDamaged,
+    PartBegan,
+    PartEnded,
+    Switched,
+    TornLine,
+    Witness,
+    replay_lines,
+)
+from sniffgate.state.serial import event_to_json, gap_to_json, header_to_json
+
+TCP = Transport.TCP
+A, B = Endpoint("a", TCP), Endpoint("b", TCP)
+CONFIG = Config(
+    listeners=(ListenerConfig(name="web", protocol=TCP, listen=Address("127.0.0.1", 80)),),
+    nodes=(
+        NodeConfig(name="a", tcp=Address("10.0.0.1", 80), priority=2),
+        NodeConfig(name="b", tcp=Address("10.0.0.2", 80), priority=1),
+    ),
+)
+START = initial_state(CONFIG)
+FAILURES: list[Event] = [ProbeFailed(at=float(at), endpoint=A, error="connection refused") for at in (1, 2, 3)]
+
+
+CONTRADICTION = (  # an ejected endpoint of a node that does not exist
+    header_to_json(START, 0).replace('"name":"a"', '"name":"z"').replace('"ejected_until":null', '"ejected_until":0.0')
+)
+
+
+def folded(state: State, events: list[Event]) -> State:
+    for event in events:
+        state = reduce(state, event)
+    return state
+
+
+def a_part(state: State, events: list[Event]) -> list[str]:
+    return [header_to_json(state, wall_ms=5), *map(event_to_json, events)]
+
+
+def test_a_switch_is_shown_with_the_evidence_behind_it() -> None:
+    """The operator's question after a bad night is "why did it move"."""
+    noise = ProbeSucceeded(at=0.5, endpoint=B, latency=0.001)
+    findings = list(replay_lines(a_part(START, [noise, *FAILURES])))
+
+    began, switched, ended = findings
+    assert isinstance(began, PartBegan)
+    assert isinstance(switched, Switched)
+    assert (5, START, False) == (began.header.wall_ms, began.header.state, began.follows)
+    assert (("a",), ("b",), SwitchReason.FAILOVER) == (
+        switched.switch.before,
+        switched.switch.after,
+        switched.switch.reason,
+    )
+    assert [Witness(line, event) for line, event in enumerate([noise, *FAILURES], 2)] == list(switched.evidence)
+    assert 5 == switched.line
+    assert PartEnded(5, folded(START, [noise, *FAILURES]), events=4, switches=1, is_proven=True) == ended
+
+
+def test_evidence_is_about_the_nodes_that_left_or_joined() -> None:
+    """The others' health would only be in the way."""
+    config = Config(
+        listeners=CONFIG.listeners, nodes=(*CONFIG.nodes, NodeConfig(name="c", tcp=Address("10.0.0.3", 80)))
+    )
+    noise = [ProbeSucceeded(at=0.5, endpoint=Endpoint("c", TCP), latency=0.001)]
+    findings = list(replay_lines(a_part(initial_state(config), [*noise, *FAILURES])))
+
+    (switched,) = [each for each in findings if isinstance(each, Switched)]
+    assert FAILURES == [witness.event for witness in switched.evidence]
+
+
+def test_an_operators_switch_has_the_operator_as_its_evidence() -> None:
+    """Nothing failed: somebody wished it so."""
+    events: list[Event] = [OperatorSwitched(at=1.0, node="b"), OperatorReleased(at=2.0)]
+    findings = list(replay_lines(a_part(START, events)))
+
+    assert [OperatorSwitched(at=1.0, node="b"), OperatorReleased(at=2.0)] == [
+        each.evidence[-1].event for each in findings if isinstance(each, Switched)
+    ]
+
+
+def test_nothing_is_provable_past_a_gap() -> None:
+    """The lost lines may have held anything."""
+    lines = [*a_part(START, FAILURES[:2]), gap_to_json(7), *map(event_to_json, FAILURES)]
+    findings = list(replay_lines(lines))
+
+    assert [GapFound(line=3, lost=7)] == findings[1:2]
+    assert PartEnded(3, folded(START, FAILURES[:2]), events=2, switches=0, is_proven=False) == findings[2]
+    assert 3 == len(findings)
+
+
+def test_a_header_after_a_gap_is_a_new_beginning() -> None:
+    """It holds the whole state, so what came before does not matter."""
+    middle = folded(START, FAILURES)
+    recovery: list[Event] = [OperatorSwitched(at=9.0, node="b")]
+    lines = [*a_part(START, []), gap_to_json(3), *a_part(middle, recovery)]
+    findings = list(replay_lines(lines))
+
+    assert ["PartBegan", "GapFound", "PartEnded", "PartBegan", "PartEnded"] == [
+        type(each).__name__ for each in findings
+    ]
+    assert isinstance(findings[3], PartBegan)
+    assert not findings[3].follows
+    assert isinstance(findings[-1], PartEnded)
+    assert folded(middle, recovery) == findings[-1].state
+
+
+def test_a_reopened_log_is_seen_to_go_on() -> None:
+    """A header that says what the replay had found is a proof of both."""
+    middle = folded(START, FAILURES)
+    findings = list(replay_lines([*a_part(START, FAILURES), *a_part(middle, []), *a_part(START, [])]))
+
+    assert [False, True, False] == [each.follows for each in findings if isinstance(each, PartBegan)]
+
+
+def test_a_torn_last_line_is_allowed() -> None:
+    """A crash tears the line that was being written, and no other."""
+    lines = a_part(START, FAILURES)
+    findings = list(replay_lines([*lines[:-1], lines[-1][:-5]]))
+
+    assert [TornLine(4), PartEnded(3, folded(START, FAILURES[:2]), 2, 0, is_proven=True)] == findings[1:]
+
+
+def test_a_torn_line_before_a_restart_is_allowed() -> None:
+    """A restart appends its header after the line that the crash tore."""
+    lines = [*a_part(START, FAILURES[:1]), '{"type":"pro', *a_part(START, [])]
+
+    assert ["PartBegan", "TornLine", "PartEnded", "PartBegan", "PartEnded"] == [
+        type(each).__name__ for each in replay_lines(lines)
+    ]
+
+
+@settings(max_examples=50, deadline=None)
+@given(cut=st.integers(1, 10_000))
+def test_a_log_cut_anywhere_behind_its_header_replays(cut: int) -> None:
+    """Power fails at any byte."""
+    text = "\n".join([*a_part(START, FAILURES), ""])
+    header = text.index("\n") + 1
+    *_, ended = replay_lines(text[: min(header + cut, len(text))].splitlines(keepends=True))
+
+    assert isinstance(ended, PartEnded)
+    assert folded(START, FAILURES[: ended.events]) == ended.state
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "complaint"),
+    [
+        ([], 1, "the file is empty"),
+        (["", " \n"], 2, "the file is empty"),
+        (["hello"], 1, "not a whole JSON line"),
+        (["hello", "world"], 1, "not a whole JSON line"),
+        ([event_to_json(FAILURES[0])], 1, "no header comes before it"),
+        ([gap_to_json(1)], 1, "no header comes before it"),
+        ([*a_part(START, FAILURES[:1]), "garbage", event_to_json(FAILURES[1])], 3, "not a whole JSON line"),
+        ([*a_part(START, []), "garbage", '{"type":"dream"}'], 2, "not a whole JSON line"),
+        ([*a_part(START, []), '{"type":"dream"}'], 2, "unknown type 'dream'"),
+        ([header_to_json(START, 0).replace('"schema":1', '"schema":2')], 1, "schema 2 is newer"),
+        ([CONTRADICTION, event_to_json(TimePassed(at=1.0))], 2, "does not fit"),
+    ],
+)
+def test_damage_is_named_by_its_line(lines: list[str], line: int, complaint: str) -> None:
+    """Guessing would be worse than stopping."""
+    with pytest.raises(LogDamaged, match=complaint) as caught:
+        list(replay_lines(lines))
+
+    assert line == caught.value.line
+    assert str(caught.value).startswith(f"line {line}: ")
+    assert "\n" not in str(caught.value)
+
+
+ENDPOINTS = st.sampled_from([A, B])
+NODES = st.sampled_from(["a", "b"])
+HAPPENINGS = st.one_of(
+    st.builds(ProbeFailed, at=st.just(0.0), endpoint=ENDPOINTS, error=st.just("x")),
+    st.builds(ProbeSucceeded, at=st.just(0.0), endpoint=ENDPOINTS, latency=st.floats(0, 1)),
+    st.builds(ForwardFailed, at=st.just(0.0), endpoint=ENDPOINTS, kind=st.sampled_from(FailureKind)),
+    st.builds(OperatorSwitched, at=st.just(0.0), node=NODES),
+    st.builds(OperatorReleased, at=st.just(0.0)),
+    st.builds(OperatorDisabled, at=st.just(0.0), node=NODES),
+    st.builds(OperatorEnabled, at=st.just(0.0), node=NODES),
+    st.builds(ConfigApplied, at=st.just(0.0), config=st.sampled_from([CONFIG, Config(nodes=CONFIG.nodes[:1])])),
+    st.builds(TimePassed, at=st.just(0.0)),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(happenings=st.lists(st.tuples(st.floats(0, 3), HAPPENINGS), max_size=40), split=st.integers(0, 40))
+def test_a_replay_ends_in_the_same_state(happenings: list[tuple[float, Event]], split: int) -> None:
+    """Whatever happened, and wherever the log was begun anew, the replayed state is the one the gateway had."""
+    state, lines, switches = START, a_part(START, []), 0
+    for number, (at, event) in enumerate(happenings):
+        timed = attrs.evolve(event, at=state.now + at)
+        before, state = state, reduce(state, timed)
+        switches += len([each for each in state.switches if each.epoch > before.epoch])
+        lines.append(event_to_json(timed))
+        if number == split:
+            lines += a_part(state, [])
+    findings = list(replay_lines(lines))
+
+    ends = [each for each in findings if isinstance(each, PartEnded)]
+    assert state == ends[-1].state
+    assert switches == sum(end.switches for end in ends)
+    assert all(each.follows for each in findings[1:] if isinstance(each, PartBegan))
