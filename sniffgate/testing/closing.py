@@ -28,6 +28,10 @@ class Waitable:
             self._changed.set()
             self._changed = None
 
+    def notice(self) -> None:
+        """Looks at the conditions again, for they have changed."""
+        self.stir()
+
     async def _wait_change(self) -> None:
         if self._changed is None:
             self._changed = trio.Event()

@@ -118,18 +118,19 @@ class Fabric:
                 lost()
 
         def land() -> None:
-            if self._passes(packet):
+            if self.passes(packet):
                 self.record(packet, Fate.ARRIVED)
                 arrive()
             else:
                 lose()
 
-        if self._passes(packet):
+        if self.passes(packet):
             self.wire.after(delay, land)
         else:
             lose()
 
-    def _passes(self, packet: Packet) -> bool:
+    def passes(self, packet: Packet) -> bool:
+        """True when nothing is in a packet's way now."""
         conditions = self.conditions
         if not conditions.faults and not conditions.partitions:
             return True
@@ -159,8 +160,8 @@ class Fabric:
         allowance.tokens -= 1
         return True
 
-    def stir(self) -> None:
-        """Lets every waiting task look at the conditions again."""
+    def notice(self) -> None:
+        """Lets every socket look at the conditions again."""
         for machine in dict.fromkeys(self.machines.values()):
             for socket in machine.sockets():
-                socket.stir()
+                socket.notice()

@@ -21,8 +21,8 @@ class Socket(Protocol):
     @property
     def transport(self) -> Transport: ...
 
-    def stir(self) -> None:
-        """Lets every waiting task look again."""
+    def notice(self) -> None:
+        """Looks at the conditions again, for they have changed."""
         ...
 
     def crash(self, *, silently: bool) -> None:

@@ -52,6 +52,10 @@ class VirtualHost:
         """The machine's first IP address."""
         return self._machine.name
 
+    def open_sockets(self) -> list[tuple[Transport, Address]]:
+        """Transport and local address of each socket here that was not closed, or that its kernel still serves."""
+        return [(socket.transport, socket.place) for socket in self._machine.sockets()]
+
     async def look_up(self, host: str) -> tuple[str, ...]:
         """Every address of a name; takes `names.delay` seconds. Errors: `NameUnresolved`."""
         if is_ip(host):
@@ -141,10 +145,12 @@ class VirtualNetwork(VirtualHost):
     def partition(self, host: str, other: str) -> None:
         """Lets nothing pass between two hosts, either way, until `heal`."""
         self._fabric.conditions.partitions.add(self._pair(host, other))
+        self._fabric.notice()
 
     def heal(self, host: str, other: str) -> None:
         """Ends a partition."""
         self._fabric.conditions.partitions.discard(self._pair(host, other))
+        self._fabric.notice()
 
     def limit_refusals(self, rate: float, burst: int) -> None:
         """Each machine sends at most `rate` ICMP refusals a second, and `burst` at once; without a call, any number."""
@@ -190,12 +196,12 @@ class VirtualNetwork(VirtualHost):
     def recover(self, target: str | Address, transport: Transport | None = None) -> None:
         """Ends every fault at `target` and, for a host, at its ports."""
         self._fabric.conditions.lift(self._fabric.place(target, transport))
-        self._fabric.stir()
+        self._fabric.notice()
 
     def _inflict(self, fault: Fault, target: str | Address, transport: Transport | None) -> None:
         place = self._fabric.place(target, transport)
         self._fabric.conditions.faults[place] = fault
-        self._fabric.stir()
+        self._fabric.notice()
 
     def _crash(self, target: str | Address, transport: Transport | None, *, silently: bool) -> None:
         place = self._fabric.place(target, transport)

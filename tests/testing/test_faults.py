@@ -173,7 +173,7 @@ async def test_a_machine_that_lost_power_resets_old_connections_once_it_is_back(
     """It knows nothing of them any more."""
     with await network.connect_tcp(TCP) as client:
         node.power_off()
-        with trio.move_on_after(100) as patience:
+        with trio.move_on_after(50) as patience:
             await client.receive_some(100)
         assert patience.cancelled_caught
         node.recover()
@@ -261,3 +261,59 @@ async def test_a_node_can_reset_its_clients(autojump_clock: MockClock, network: 
     with await network.connect_tcp(TCP) as client:
         await client.send_all(b"x")
         assert b"a:x" == await client.receive_some(100)
+
+
+async def test_an_idle_connection_finds_out_by_keepalive(
+    autojump_clock: MockClock, network: VirtualNetwork, node: Node
+) -> None:
+    """Thirty seconds idle, then three probes: without them a dead machine would hold its flows for ever."""
+    with await network.connect_tcp(TCP) as client:
+        await trio.sleep(5)
+        node.power_off()
+        with pytest.raises(PeerReset):
+            await client.receive_some(100)
+        assert 65.0 == trio.current_time()
+
+
+async def test_an_idle_connection_to_a_restarted_machine_is_reset_by_keepalive(
+    autojump_clock: MockClock, network: VirtualNetwork, node: Node
+) -> None:
+    """The first probe after the restart is answered by a kernel that knows nothing."""
+    with await network.connect_tcp(TCP) as client:
+        node.power_off()
+        await trio.sleep(5)
+        node.recover()
+        with pytest.raises(PeerReset):
+            await client.receive_some(100)
+        assert 35.0 == trio.current_time()
+
+
+async def test_a_short_silence_does_not_hurt_an_idle_connection(
+    autojump_clock: MockClock, network: VirtualNetwork, node: Node
+) -> None:
+    """Each silence is counted from its own start."""
+    with await network.connect_tcp(TCP) as client:
+        for _ in range(3):
+            node.black_hole()
+            await trio.sleep(50)
+            node.recover()
+            await trio.sleep(5)
+        await client.send_all(b"x")
+        assert b"a:x" == await client.receive_some(100)
+
+
+async def test_nothing_is_left_of_closed_sockets(
+    autojump_clock: MockClock, network: VirtualNetwork, node: Node
+) -> None:
+    """Tests for leaks ask a host for what is open."""
+    network.set_latency(0.5, HOST)
+    client, other = await network.connect_tcp(TCP), await network.connect_tcp(TCP)
+    conn = network.connect_udp(UDP)
+    assert 3 == len(network.open_sockets())
+    client.close()
+    other.abort()
+    conn.close()
+    await trio.sleep(10)
+
+    assert [] == network.open_sockets()
+    assert [(Transport.TCP, TCP), (Transport.UDP, UDP)] == network.host(HOST).open_sockets()
