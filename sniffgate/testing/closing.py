@@ -22,6 +22,11 @@ class Waitable:
         self._closed = False
         self._changed: trio.Event | None = None  # None: nobody waits
 
+    @property
+    def is_open(self) -> bool:
+        """True until the application closes it."""
+        return not self._closed
+
     def stir(self) -> None:
         """Lets every waiting task look again."""
         if self._changed is not None:

@@ -21,6 +21,11 @@ class Socket(Protocol):
     @property
     def transport(self) -> Transport: ...
 
+    @property
+    def is_open(self) -> bool:
+        """True until the application closes it."""
+        ...
+
     def notice(self) -> None:
         """Looks at the conditions again, for they have changed."""
         ...

@@ -53,8 +53,8 @@ class VirtualHost:
         return self._machine.name
 
     def open_sockets(self) -> list[tuple[Transport, Address]]:
-        """Transport and local address of each socket here that was not closed, or that its kernel still serves."""
-        return [(socket.transport, socket.place) for socket in self._machine.sockets()]
+        """Transport and local address of each socket on this machine that was not closed."""
+        return [(socket.transport, socket.place) for socket in self._machine.sockets() if socket.is_open]
 
     async def look_up(self, host: str) -> tuple[str, ...]:
         """Every address of a name; takes `names.delay` seconds. Errors: `NameUnresolved`."""

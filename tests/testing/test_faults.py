@@ -313,7 +313,6 @@ async def test_nothing_is_left_of_closed_sockets(
     client.close()
     other.abort()
     conn.close()
-    await trio.sleep(10)
-
     assert [] == network.open_sockets()
+    await trio.sleep(10)
     assert [(Transport.TCP, TCP), (Transport.UDP, UDP)] == network.host(HOST).open_sockets()
