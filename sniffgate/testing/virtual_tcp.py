@@ -63,6 +63,11 @@ class VirtualConn(TcpEnd):
         finally:
             self._sending = False
 
+    def is_broken(self) -> bool:
+        """Whether the connection was broken off, read so far or not."""
+        self._fabric.wire.settle()
+        return bool(self._broken)
+
     async def send_eof(self) -> None:
         """Ends our direction after what was sent; receiving goes on. Nothing happens if the peer is gone."""
         await self._begin()
