@@ -45,6 +45,33 @@ async def a_reset_carries_the_side_of_the_peer_that_sent_it(network: Network) ->
 
 
 @promise
+async def a_reset_is_known_without_reading_and_reading_goes_on(network: Network) -> None:
+    """A flow that may not read its client yet must still notice that the client gave up."""
+    async with connected(network) as (client, server):
+        await client.send_all(b"early")
+        await acknowledged(client)
+        assert (False, False) == (client.is_broken(), server.is_broken())
+        client.abort()
+        await until(server.is_broken)
+
+        assert b"early" == await receive_exactly(server, 5)
+        with pytest.raises(PeerReset):
+            await server.receive_some(10)
+        assert server.is_broken()
+
+
+@promise
+async def an_end_of_stream_is_no_break(network: Network) -> None:
+    """Half-closed clients are served."""
+    async with connected(network) as (client, server):
+        await client.send_eof()
+        await trio.sleep(QUIET)
+        assert not server.is_broken()
+        assert b"" == await server.receive_some(10)
+        assert not server.is_broken()
+
+
+@promise
 async def what_came_before_a_reset_is_received_before_it(network: Network) -> None:
     """A node's last words often say why it resets."""
     async with connected(network) as (client, server):
