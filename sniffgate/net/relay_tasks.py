@@ -36,7 +36,8 @@ class TaskRelay:
                 flow.watch()
                 pumps.start_soon(_pump, flow, flow.up)
                 pumps.start_soon(_pump, flow, flow.down)
-                await _wait_delivered(await flow.wait_survivor())
+                await flow.one_side_gone.wait()
+                await _wait_delivered(client if flow.reason is EndReason.NODE_RESET else node)
                 pumps.cancel_scope.cancel()
         finally:
             flow.say_farewell()
@@ -68,8 +69,7 @@ class _Flow:
     timeout: EndReason = EndReason.IDLE  # which limit the scope's deadline stands for
     last_byte: float = attrs.field(factory=trio.current_time)
     half_closed: float | None = None  # when the first direction ended
-    survivor: Conn | None = None  # still to be given what the lost peer had sent
-    lost: trio.Event = attrs.field(factory=trio.Event)
+    one_side_gone: trio.Event = attrs.field(factory=trio.Event)  # the other is still to be given what that side sent
 
     @property
     def outcome(self) -> EndReason:
@@ -110,15 +110,12 @@ class _Flow:
             if (back := self.reverse(way)).ended:
                 self.lose(back)
         else:
-            self.count(way, len(data))
+            if way is self.up:
+                self.counters.up += len(data)
+            else:
+                self.counters.down += len(data)
             self.saw_byte()
         way.holding = False
-
-    def count(self, way: _Way, size: int) -> None:
-        if way is self.up:
-            self.counters.up += size
-        else:
-            self.counters.down += size
 
     def end(self, way: _Way) -> None:
         """Takes note that the end of stream was passed on."""
@@ -139,21 +136,14 @@ class _Flow:
         Where its stream had ended before, the bytes of the other direction are what is lost. Complete means that both
         directions ended properly, so that is a reset too, though the survivor still gets the whole stream and its end.
         """
-        other_is_gone = self.reason is not None
-        if self.reason is None:
+        first = self.reason is None
+        if first:
             self.reason = EndReason.CLIENT_RESET if way is self.up else EndReason.NODE_RESET
         # A client that breaks off in mid-stream has no use for the rest; what a node had sent is delivered first.
-        if other_is_gone or (way is self.up and not way.ended):
-            self.scope.cancel()
+        if first and (way is self.down or way.ended):
+            self.one_side_gone.set()
         else:
-            self.survivor = way.sink
-            self.lost.set()
-
-    async def wait_survivor(self) -> Conn:
-        """Returns when one peer is gone, with the other one, which is to have the rest."""
-        await self.lost.wait()
-        assert self.survivor is not None
-        return self.survivor
+            self.scope.cancel()
 
     def say_farewell(self) -> None:
         """Closes both sides, synchronously, each in the way that tells its peer what became of the stream."""

@@ -13,7 +13,7 @@ from sniffgate.net.relay import Counters, EndReason, RelayLimits
 from sniffgate.net.relay_tasks import PATIENCE, TaskRelay
 from sniffgate.testing.fabric import Buffers
 from sniffgate.testing.virtual import VirtualNetwork
-from tests.net.relay_contract import (
+from tests.net.relay_flow import (
     UNLIMITED,
     End,
     Flow,
@@ -135,6 +135,15 @@ async def test_a_cut_while_a_reset_waits_still_resets_the_client(world: World, a
         await flow.ended.wait()
         assert began == flow.ended_at
         assert End.RESET is (await read_to_end(flow.client))[1]
+
+
+async def test_a_cut_is_a_reset_while_bytes_are_only_in_the_send_queue(world: World, autojump_clock: MockClock) -> None:
+    """Nothing is held by the relay any more, but the client does not have it either."""
+    async with relayed(TaskRelay(), world) as flow:
+        await _leave_bytes_in_the_send_queue(flow)
+        flow.cut.cancel()
+        await flow.ended.wait()
+        assert (End.RESET, End.RESET) == ((await read_to_end(flow.client))[1], (await read_to_end(flow.node))[1])
 
 
 async def test_a_bug_in_the_callback_comes_out_after_both_sides_are_closed(
