@@ -4,59 +4,22 @@ A key `x_ms` of the file is the attribute `x` here, in seconds. `config/load.py`
 embedders may build them directly, with the same defaults.
 """
 
-import enum
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import attrs
 
 from ..address import Address
+from .terms import Endpoint as Endpoint
+from .terms import Failback as Failback
+from .terms import FlowLogMode as FlowLogMode
+from .terms import ProbeKind as ProbeKind
+from .terms import RouteKey as RouteKey
+from .terms import Strategy as Strategy
+from .terms import Transport as Transport
 
 INFINITE = float("inf")
 DEFAULT_POOL = "default"
-
-
-class Transport(enum.Enum):
-    """What carries a flow."""
-
-    TCP = "tcp"
-    UDP = "udp"
-
-    @property
-    def sibling(self) -> "Transport":
-        """The other one."""
-        return Transport.UDP if self is Transport.TCP else Transport.TCP
-
-
-class Strategy(enum.Enum):
-    """How the active set of a route is formed."""
-
-    PRIORITY = "priority"
-    ROUND_ROBIN = "round_robin"
-    WEIGHTED = "weighted"
-
-
-class Failback(enum.Enum):
-    """Whether a recovered better tier takes over by itself."""
-
-    AUTO = "auto"
-    MANUAL = "manual"
-
-
-class ProbeKind(enum.Enum):
-    """Which transport is probed for a node."""
-
-    AUTO = "auto"
-    TCP = "tcp"
-    UDP = "udp"
-    NONE = "none"
-
-
-class FlowLogMode(enum.Enum):
-    """Which finished flows get a line in the flow log."""
-
-    FAILED = "failed"
-    OFF = "off"
-    ALL = "all"
 
 
 @attrs.frozen(kw_only=True)
@@ -204,6 +167,17 @@ class NodeConfig:
         return Transport.TCP if self.tcp is not None else Transport.UDP
 
 
+class Member(NamedTuple):
+    """A node's place in a route. `grounds`: the endpoints whose own evidence must all be good for it to be usable.
+
+    They are the endpoint itself, the TCP sibling that it follows, and all of the node under `move_together`.
+    """
+
+    node: NodeConfig
+    endpoint: Endpoint
+    grounds: tuple[Endpoint, ...]
+
+
 @attrs.frozen(kw_only=True)
 class Config:
     """A whole configuration. `pools` holds every pool in use, the default one included."""
@@ -213,7 +187,11 @@ class Config:
     pools: tuple[PoolConfig, ...] = ()
     nodes: tuple[NodeConfig, ...] = ()
     warnings: tuple[str, ...] = attrs.field(default=(), eq=False)
+    # derived once, here, so that no decision under traffic has to sort or search
     _nodes_by_name: Mapping[str, NodeConfig] = attrs.field(init=False, eq=False, repr=False, factory=dict)
+    _pools_by_name: Mapping[str, PoolConfig] = attrs.field(init=False, eq=False, repr=False, factory=dict)
+    _routes: Mapping[RouteKey, tuple[Member, ...]] = attrs.field(init=False, eq=False, repr=False, factory=dict)
+    _members: Mapping[Endpoint, Member] = attrs.field(init=False, eq=False, repr=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         named = {pool.name for pool in self.pools}
@@ -221,17 +199,47 @@ class Config:
         implied = tuple(pool_from(self.globals, name) for name in sorted(used - named))
         object.__setattr__(self, "pools", self.pools + implied)
         object.__setattr__(self, "_nodes_by_name", {node.name: node for node in self.nodes})
+        object.__setattr__(self, "_pools_by_name", {pool.name: pool for pool in self.pools})
+        object.__setattr__(self, "_routes", self._ranked())
+        members = {member.endpoint: member for route in self._routes.values() for member in route}
+        object.__setattr__(self, "_members", members)
 
     def pool(self, name: str) -> PoolConfig:
         """The pool of that name; KeyError when there is none."""
-        for pool in self.pools:
-            if pool.name == name:
-                return pool
-        raise KeyError(name)
+        return self._pools_by_name[name]
 
     def node(self, name: str) -> NodeConfig | None:
         """The node of that name; None when there is none."""
         return self._nodes_by_name.get(name)
+
+    @property
+    def route_keys(self) -> tuple[RouteKey, ...]:
+        """Every route, by name: a pool and a transport that a node or a listener gives it."""
+        return tuple(self._routes)
+
+    @property
+    def endpoints(self) -> tuple[Endpoint, ...]:
+        """Every endpoint: each transport of each node, disabled ones included."""
+        return tuple(self._members)
+
+    def members(self, key: RouteKey) -> tuple[Member, ...]:
+        """The nodes of a route with an address on its transport, best first: by priority, then by name."""
+        return self._routes.get(key, ())
+
+    def member(self, endpoint: Endpoint) -> Member:
+        """The endpoint's place in its route; KeyError when the configuration has no such endpoint."""
+        return self._members[endpoint]
+
+    def _ranked(self) -> Mapping[RouteKey, tuple[Member, ...]]:
+        routes: dict[RouteKey, list[Member]] = {RouteKey(each.pool, each.protocol): [] for each in self.listeners}
+        for node in sorted(self._nodes_by_name.values(), key=lambda node: (-node.priority, node.name)):
+            endpoints = tuple(Endpoint(node.name, transport) for transport in node.transports)
+            together, follows = self.pool(node.pool).move_together, node.udp_follows
+            for endpoint in endpoints:
+                shared = together or (follows and endpoint.transport is Transport.UDP)
+                member = Member(node, endpoint, endpoints if shared else (endpoint,))
+                routes.setdefault(RouteKey(node.pool, endpoint.transport), []).append(member)
+        return {key: tuple(routes[key]) for key in sorted(routes, key=str)}
 
 
 def pool_from(globals_: GlobalConfig, name: str, **overrides: object) -> PoolConfig:

@@ -5,8 +5,8 @@ The rules, in one place:
 * `failure_threshold` failed probes in a row make an endpoint unhealthy, `success_threshold` good ones in a row
   healthy; a result against the streak resets it.
 * A failed forward connect is one step of the failure streak, at most one per `probe_timeout`.
-* `passive_eject_threshold` failures of live traffic inside `passive_eject_window` eject at once. Good probes do not empty
-  that window.
+* `passive_eject_threshold` failures of live traffic inside `passive_eject_window` eject at once. Good probes do not
+  empty that window.
 * An ejection lasts at least `eject_time`, twice as long for each further one within a minute of the last return, up to
   `eject_time_max`. Then a probed endpoint returns by its probes; an unprobed one enters probation, where one live flow
   decides.
@@ -74,7 +74,7 @@ def probe_failed(health: Health, rules: GlobalConfig, when: Moment, error: str) 
         bad_streak=min(health.bad_streak + 1, rules.failure_threshold),
     )
     if health.verdict is not Verdict.UNHEALTHY and health.bad_streak >= rules.failure_threshold:
-        return _flip(health, Verdict.UNHEALTHY, Cause.PROBES, when)
+        return flip(health, Verdict.UNHEALTHY, Cause.PROBES, when)
     return health
 
 
@@ -108,7 +108,7 @@ def forward_failed(
     if len(health.window) >= rules.passive_eject_threshold:
         return eject(health, rules, when)
     if health.bad_streak >= rules.failure_threshold:
-        return _flip(health, Verdict.UNHEALTHY, Cause.TRAFFIC, when) if probed else eject(health, rules, when)
+        return flip(health, Verdict.UNHEALTHY, Cause.TRAFFIC, when) if probed else eject(health, rules, when)
     return health
 
 
@@ -136,7 +136,7 @@ def forward_succeeded(health: Health, when: Moment, *, probed: bool) -> Health:
     if was_ejected:
         health = attrs.evolve(health, returned_at=when.now, window=())
     if health.verdict in (Verdict.UNKNOWN, Verdict.PROBATION):
-        return _flip(health, Verdict.HEALTHY, Cause.TRAFFIC, when)
+        return flip(health, Verdict.HEALTHY, Cause.TRAFFIC, when)
     return health
 
 
@@ -159,7 +159,7 @@ def eject(health: Health, rules: GlobalConfig, when: Moment) -> Health:
         suspected=False,
         passive_ejects=health.passive_ejects + 1,
     )
-    return _flip(health, Verdict.UNHEALTHY, Cause.TRAFFIC, when)
+    return flip(health, Verdict.UNHEALTHY, Cause.TRAFFIC, when)
 
 
 def time_passed(health: Health, rules: GlobalConfig, when: Moment, *, probed: bool) -> Health:
@@ -168,7 +168,7 @@ def time_passed(health: Health, rules: GlobalConfig, when: Moment, *, probed: bo
         return health
     if probed:
         return _return_if_due(health, rules, when)
-    return _flip(attrs.evolve(health, ejected_until=None), Verdict.PROBATION, Cause.TIME, when)
+    return flip(attrs.evolve(health, ejected_until=None), Verdict.PROBATION, Cause.TIME, when)
 
 
 def wakeup(health: Health, rules: GlobalConfig, *, probed: bool) -> float | None:
@@ -193,6 +193,11 @@ def is_connect_failure(kind: FailureKind) -> bool:
     return kind is not FailureKind.RESET
 
 
+def flip(health: Health, verdict: Verdict, cause: Cause, when: Moment) -> Health:
+    """The health with another verdict, and when and why it changed."""
+    return attrs.evolve(health, verdict=verdict, cause=cause, since=when.now, changed_wall_ms=when.wall_ms)
+
+
 def _return_if_due(health: Health, rules: GlobalConfig, when: Moment) -> Health:
     if health.verdict is Verdict.HEALTHY or health.good_streak < rules.success_threshold:
         return health
@@ -200,11 +205,7 @@ def _return_if_due(health: Health, rules: GlobalConfig, when: Moment) -> Health:
         if health.ejected_until > when.now:
             return health
         health = attrs.evolve(health, ejected_until=None, returned_at=when.now, window=())
-    return _flip(health, Verdict.HEALTHY, Cause.PROBES, when)
-
-
-def _flip(health: Health, verdict: Verdict, cause: Cause, when: Moment) -> Health:
-    return attrs.evolve(health, verdict=verdict, cause=cause, since=when.now, changed_wall_ms=when.wall_ms)
+    return flip(health, Verdict.HEALTHY, Cause.PROBES, when)
 
 
 def _fresh(

@@ -10,34 +10,11 @@ from typing import NamedTuple
 
 import attrs
 
-from ..config.schema import Config, Strategy, Transport
+from ..config.schema import Config, Strategy
+from ..config.schema import Endpoint as Endpoint
+from ..config.schema import RouteKey as RouteKey
 
 RECENT_SWITCHES = 100  # how many the state remembers; the event log has them all
-
-
-class Endpoint(NamedTuple):
-    """One node over one transport. Health, ejection and draining belong to endpoints."""
-
-    node: str
-    transport: Transport
-
-    def __str__(self) -> str:
-        return f"{self.node}/{self.transport.value}"
-
-    @property
-    def sibling(self) -> "Endpoint":
-        """The same node over the other transport, whether it has an address there or not."""
-        return Endpoint(self.node, self.transport.sibling)
-
-
-class RouteKey(NamedTuple):
-    """One pool over one transport."""
-
-    pool: str
-    transport: Transport
-
-    def __str__(self) -> str:
-        return f"{self.pool}/{self.transport.value}"
 
 
 class Verdict(enum.Enum):

@@ -1,41 +1,41 @@
 """What a new configuration does to the state: what survives, what starts anew, which wishes lapse."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import attrs
 
-from ..config.schema import Config, NodeConfig, Transport
-from .health import Moment
-from .model import Endpoint, Health, Override, RouteKey, State, Verdict
+from ..config.schema import Config, Endpoint, NodeConfig, RouteKey
+from .health import Moment, flip
+from .model import Cause, Health, Override, Route, RouteMode, State, Verdict
 from .verdict import NO_OVERRIDE, is_enabled
-
-
-def route_keys(config: Config) -> tuple[RouteKey, ...]:
-    """Every route of a configuration: a pool and a transport that a node or a listener gives it."""
-    used = {RouteKey(listener.pool, listener.protocol) for listener in config.listeners}
-    used |= {RouteKey(node.pool, transport) for node in config.nodes for transport in node.transports}
-    return tuple(sorted(used, key=str))
 
 
 def first_health(config: Config) -> Mapping[Endpoint, Health]:
     """Every endpoint of a configuration, unknown."""
-    return {Endpoint(node.name, transport): Health() for node in config.nodes for transport in node.transports}
+    return {endpoint: Health() for endpoint in config.endpoints}
 
 
 def apply_config(state: State, config: Config, when: Moment) -> State:
     """The state under `config`, routes not made yet.
 
-    Health survives unless the endpoint's address changed; then it starts unknown. Nodes that are new, readdressed or
-    raised join when healthy. A disable, drain or switch survives unless the node's own `enabled` changed; a mark
-    survives unless the node changed at all.
+    Health survives unless the endpoint's address changed; then it starts unknown. Nodes that are new, readdressed,
+    moved to another pool or raised above the tier in use join when healthy. A disable, drain or switch survives unless
+    the node's own `enabled` changed; a mark survives unless the node changed at all.
     """
     if config == state.config:
         return state
-    health = {
-        Endpoint(node.name, transport): _health_after(state, node, transport, config, when)
-        for node in config.nodes
-        for transport in node.transports
-    }
+    tiers = {key: _tier_in_use(state, config, route) for key, route in state.routes.items()}
+    shifted = {key for key, tier in tiers.items() if tier is not None and tier.then != tier.now}
+    health = {}
+    for endpoint in config.endpoints:
+        node, before = config.member(endpoint).node, state.config.node(endpoint.node)
+        key = RouteKey(node.pool, endpoint.transport)
+        if node == before and key not in shifted:
+            health[endpoint] = state.health[endpoint]
+        else:
+            raised = before is not None and _is_raised(state, before, node, key, tiers.get(key))
+            health[endpoint] = _health_after(state, before, node, endpoint, config, when, raised=raised)
     overrides = {
         name: after for name, wish in state.overrides.items() if (after := _wish_after(state, name, wish, config))
     }
@@ -43,18 +43,48 @@ def apply_config(state: State, config: Config, when: Moment) -> State:
     return attrs.evolve(moved, pins={key: name for key, name in state.pins.items() if _pin_holds(moved, key, name)})
 
 
-def _health_after(state: State, node: NodeConfig, transport: Transport, config: Config, when: Moment) -> Health:
-    before = state.config.node(node.name)
-    if before is None or before.address(transport) != node.address(transport) or before.pool != node.pool:
+class _Tier(NamedTuple):
+    """The priority that a route used, by the old configuration and by the new one."""
+
+    then: int
+    now: int
+
+
+def _tier_in_use(state: State, config: Config, route: Route) -> _Tier | None:
+    if route.mode is not RouteMode.NORMAL:
+        return None
+    before = [node.priority for name in route.active if (node := state.config.node(name))]
+    after = [node.priority for name in route.active if (node := config.node(name))]
+    return _Tier(max(before), max(after)) if after else None
+
+
+def _is_raised(state: State, before: NodeConfig, node: NodeConfig, key: RouteKey, tier: _Tier | None) -> bool:
+    """Whether the file put the node above the tier in use, be it by raising the one or by lowering the other."""
+    if tier is None or node.name in state.routes[key].active:
+        return False
+    return node.priority > tier.now and node.priority - tier.now > before.priority - tier.then
+
+
+def _health_after(
+    state: State,
+    before: NodeConfig | None,
+    node: NodeConfig,
+    endpoint: Endpoint,
+    config: Config,
+    when: Moment,
+    *,
+    raised: bool,
+) -> Health:
+    if before is None or before.address(endpoint.transport) != node.address(endpoint.transport):
         return Health(since=when.now, changed_wall_ms=when.wall_ms, joining=True)
-    health = state.health[Endpoint(node.name, transport)]
-    if node.priority > before.priority:
+    health = state.health[endpoint]
+    if raised or before.pool != node.pool:
         health = attrs.evolve(health, joining=True)
     if not node.is_probed and health.verdict is Verdict.UNHEALTHY and not health.is_ejected:
         # nobody would ever find it healthy again: it stays out like an ejected one, and then may prove itself
         return attrs.evolve(health, ejected_until=when.now + config.globals.eject_time)
     if node.is_probed and health.verdict is Verdict.PROBATION:
-        return attrs.evolve(health, verdict=Verdict.UNHEALTHY)  # from now on its probes decide
+        return flip(health, Verdict.UNHEALTHY, Cause.TRAFFIC, when)  # from now on its probes decide
     return health
 
 

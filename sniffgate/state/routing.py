@@ -5,33 +5,35 @@ member of an active set; its counts and cursor live outside the state, because t
 """
 
 from collections.abc import Collection, Mapping
+from itertools import takewhile
 
 import attrs
 
-from ..config.schema import Failback, NodeConfig, PoolConfig, Strategy
-from .model import Endpoint, Route, RouteKey, RouteMode, State, Verdict
-from .verdict import healthy_since, is_enabled, is_joining, is_usable, may_join, verdict_of
+from ..config.schema import Failback, Member, PoolConfig, Strategy
+from .model import Mark, Route, RouteKey, RouteMode, State, Verdict
+from .verdict import healthy_since, is_enabled, is_joining, may_join, may_serve, override_of, verdict_of
 
 
-def candidates(state: State, key: RouteKey) -> list[NodeConfig]:
-    """The enabled nodes of a route with an address on its transport, best first: by priority, then by name."""
-    nodes = [
-        node
-        for node in state.config.nodes
-        if node.pool == key.pool and node.address(key.transport) is not None and is_enabled(state, node)
-    ]
-    return sorted(nodes, key=lambda node: (-node.priority, node.name))
+def candidates(state: State, key: RouteKey) -> list[Member]:
+    """The enabled members of a route, best first: by priority, then by name."""
+    return [member for member in state.config.members(key) if is_enabled(state, member.node)]
 
 
-def usable_nodes(state: State, key: RouteKey) -> list[NodeConfig]:
+def usable_members(state: State, key: RouteKey) -> list[Member]:
     """The candidates that may have new traffic, best first."""
-    return [node for node in candidates(state, key) if is_usable(state, node, Endpoint(node.name, key.transport))]
+    return [member for member in state.config.members(key) if may_serve(state, member)]
 
 
-def without_newcomers(state: State, key: RouteKey, usable: list[NodeConfig]) -> list[NodeConfig]:
+def without_newcomers(state: State, usable: list[Member]) -> list[Member]:
     """`usable` less those that a reload brought and no probe has found healthy yet, unless nothing else is usable."""
-    proven = [node for node in usable if may_join(state, node, Endpoint(node.name, key.transport))]
-    return proven or usable
+    joining = {endpoint for endpoint, health in state.health.items() if health.joining}
+    if not joining:
+        return usable
+    return [
+        member
+        for member in usable
+        if joining.isdisjoint(member.grounds) or may_join(state, member.node, member.endpoint)
+    ] or usable
 
 
 def route_for(state: State, before: Route | None, key: RouteKey, *, released: bool = False) -> Route:
@@ -40,68 +42,78 @@ def route_for(state: State, before: Route | None, key: RouteKey, *, released: bo
     `released`: an operator asked for automatic choice, so a better tier need not wait.
     """
     pool = state.config.pool(key.pool)
-    usable = usable_nodes(state, key)
+    usable = usable_members(state, key)
     if not usable:
         return _without_usable(state, pool, key)
     pin = state.pins.get(key)
-    pinned = [node for node in usable if node.name == pin]
-    usable = without_newcomers(state, key, usable)
+    pinned = [member for member in usable if member.node.name == pin] if pin is not None else []
+    usable = without_newcomers(state, usable)
     tier: int | None = None
     if pinned:
         active = pinned
     elif pool.strategy is Strategy.PRIORITY:
-        tier = _tier(state, pool, key, usable, None if released else before)
-        active = [node for node in usable if node.priority == tier]
+        tier = _tier(state, usable, None if released else before)
+        active = [member for member in usable if member.node.priority == tier]
     else:
         active = usable
-    chosen = {node.name for node in active}
+    chosen = {member.node.name for member in active}
     return Route(
         key=key,
         mode=RouteMode.NORMAL,
         strategy=pool.strategy,
-        active=tuple(node.name for node in active),
-        weights=tuple(node.weight for node in active),
-        standbys=tuple(node.name for node in usable if node.name not in chosen),
+        active=tuple([member.node.name for member in active]),
+        weights=tuple([member.node.weight for member in active]),
+        standbys=tuple([member.node.name for member in usable if member.node.name not in chosen]),
         trial=_trial(state, key),
         pin=pin if pinned else None,
         tier=tier,
     )
 
 
-def failback_due(state: State, node: NodeConfig, key: RouteKey) -> float:
-    """When the tier of a usable `node` may take over from a worse one; inf when only an operator may say so."""
-    pool = state.config.pool(key.pool)
-    endpoint = Endpoint(node.name, key.transport)
-    if is_joining(state, node, endpoint):
+def failback_due(state: State, member: Member) -> float:
+    """When the tier of a usable `member` may take over from a worse one; inf when only an operator may say so.
+
+    Who was brought by a reload does not come back, it comes: there is nothing to wait for. An operator's mark is a
+    word, not a recovery: under it nothing has to prove that it lasts.
+    """
+    pool = state.config.pool(member.node.pool)
+    if is_joining(state, member.node, member.endpoint):
         return state.now
     if pool.failback is Failback.MANUAL:
         return float("inf")
-    return healthy_since(state, node, endpoint) + pool.failback_delay
+    if override_of(state, member.node.name).mark is Mark.UP:
+        return state.now
+    return healthy_since(state, member.node, member.endpoint) + pool.failback_delay
 
 
-def waiting_for_failback(state: State, route: Route) -> list[NodeConfig]:
-    """Usable nodes of better tiers than the one in use: they wait for their delay or for an operator."""
+def waiting_for_failback(state: State, route: Route) -> list[Member]:
+    """Usable members of better tiers than the one in use: they wait for their delay or for an operator."""
     if route.tier is None:
         return []
-    usable = without_newcomers(state, route.key, usable_nodes(state, route.key))
-    return [node for node in usable if node.priority > route.tier]
+    waiting = []
+    for member in state.config.members(route.key):
+        if member.node.priority <= route.tier:
+            break  # best first: usually at once
+        if may_serve(state, member) and may_join(state, member.node, member.endpoint):
+            waiting.append(member)
+    return waiting
 
 
-def _tier(state: State, pool: PoolConfig, key: RouteKey, usable: list[NodeConfig], before: Route | None) -> int:
+def _tier(state: State, usable: list[Member], before: Route | None) -> int:
     """The priority in use: the best one, unless a better tier than the one in use has to wait."""
-    best = usable[0].priority
+    best = usable[0].node.priority
     if before is None or before.mode is not RouteMode.NORMAL:
         return best
-    still = [node.priority for node in usable if node.name in before.active]
-    if not still:
+    active = set(before.active)
+    in_use = next((member.node.priority for member in usable if member.node.name in active), None)
+    if in_use is None:
         return best
-    in_use = max(still)
-    ready = [node.priority for node in usable if node.priority > in_use and failback_due(state, node, key) <= state.now]
-    return max(ready, default=in_use)
+    better = takewhile(lambda member: member.node.priority > in_use, usable)
+    return next((each.node.priority for each in better if failback_due(state, each) <= state.now), in_use)
 
 
 def _without_usable(state: State, pool: PoolConfig, key: RouteKey) -> Route:
-    nodes = candidates(state, key)
+    nodes = [member.node for member in candidates(state, key)]
     if not nodes or not pool.fail_open:
         return Route(key=key, strategy=pool.strategy, trial=_trial(state, key))
     pin = state.pins.get(key)
@@ -118,8 +130,12 @@ def _without_usable(state: State, pool: PoolConfig, key: RouteKey) -> Route:
 
 
 def _trial(state: State, key: RouteKey) -> str | None:
-    for node in candidates(state, key):
-        if verdict_of(state, node, Endpoint(node.name, key.transport)) is Verdict.PROBATION:
+    for node, endpoint, _ in state.config.members(key):
+        if (
+            state.health[endpoint].verdict is Verdict.PROBATION
+            and verdict_of(state, node, endpoint) is Verdict.PROBATION
+            and is_enabled(state, node)
+        ):
             return node.name
     return None
 

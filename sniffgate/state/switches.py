@@ -12,8 +12,8 @@ from .events import (
     OperatorReleased,
     OperatorSwitched,
 )
-from .model import RECENT_SWITCHES, Endpoint, Route, RouteMode, State, Switch, SwitchReason
-from .verdict import is_usable
+from .model import RECENT_SWITCHES, Endpoint, Route, RouteKey, RouteMode, State, Switch, SwitchReason, Verdict
+from .verdict import culprits, is_usable
 
 
 def record_switches(before: State, after: State, event: Event) -> State:
@@ -32,7 +32,7 @@ def record_switches(before: State, after: State, event: Event) -> State:
                 before=was,
                 after=now,
                 reason=reason,
-                detail=_detail(after, key.transport.value, was, now, reason),
+                detail=_detail(after, key, was, now, reason),
                 at=after.now,
                 wall_ms=after.wall_ms,
             )
@@ -41,15 +41,13 @@ def record_switches(before: State, after: State, event: Event) -> State:
         return after
     health = dict(after.health)
     for switch in switches:
-        for name in set(switch.after) - set(switch.before):
+        for name in set(switch.after).difference(switch.before):
             endpoint = Endpoint(name, switch.route.transport)
             health[endpoint] = attrs.evolve(health[endpoint], promotions=health[endpoint].promotions + 1)
     return attrs.evolve(after, switches=(*after.switches, *switches)[-RECENT_SWITCHES:], health=health)
 
 
 def _reason(before: State, after: State, event: Event, old: Route | None, new: Route | None) -> SwitchReason:
-    if not before.routes:
-        return SwitchReason.START
     match event:
         case ConfigApplied():
             return SwitchReason.RELOAD
@@ -65,32 +63,44 @@ def _reason(before: State, after: State, event: Event, old: Route | None, new: R
         case _:
             pass
     if old is None or new is None:
-        return SwitchReason.RELOAD
+        return SwitchReason.START  # only the first table and a reload make or end routes
     if new.mode is not RouteMode.NORMAL:
         return SwitchReason.FAIL_OPEN if new.mode is RouteMode.FAIL_OPEN else SwitchReason.FAILOVER
     if old.mode is not RouteMode.NORMAL:
         return SwitchReason.RECOVERY
-    if any(not _still_usable(after, new, name) for name in old.active):
+    if any(not _still_usable(after, left) for left in _only_in(old, new)):
         return SwitchReason.FAILOVER
+    if any(before.health[each].joining for each in _only_in(new, old)):
+        return SwitchReason.RELOAD  # it brought them; they were only waiting to be found healthy
     if new.tier is not None and old.tier is not None and new.tier > old.tier:
         return SwitchReason.FAILBACK
     return SwitchReason.REJOIN
 
 
-def _still_usable(state: State, route: Route, name: str) -> bool:
-    node = state.config.node(name)
-    return node is not None and is_usable(state, node, Endpoint(name, route.key.transport))
+def _only_in(one: Route, other: Route) -> list[Endpoint]:
+    """Who is active in the one and not in the other."""
+    others = set(other.active)
+    return [Endpoint(name, one.key.transport) for name in one.active if name not in others]
 
 
-def _detail(state: State, transport: str, was: tuple[str, ...], now: tuple[str, ...], reason: SwitchReason) -> str:
-    """What is known of the endpoints that left (or, if none did, of those that joined)."""
+def _still_usable(state: State, endpoint: Endpoint) -> bool:
+    return is_usable(state, state.config.member(endpoint).node, endpoint)
+
+
+def _detail(state: State, key: RouteKey, was: tuple[str, ...], now: tuple[str, ...], reason: SwitchReason) -> str:
+    """What is known of the endpoints that left (or, if none did, of those that joined), and of what they stand by."""
     if reason in (SwitchReason.START, SwitchReason.RELOAD, SwitchReason.OPERATOR):
         return ""
-    names = [name for name in was if name not in now] or [name for name in now if name not in was]
+    left, joined = set(was) - set(now), set(now) - set(was)
+    names = [name for name in was if name in left] or [name for name in now if name in joined]
+    return "; ".join(_evidence(state, Endpoint(name, key.transport)) for name in names or now)
+
+
+def _evidence(state: State, endpoint: Endpoint) -> str:
+    node = state.config.member(endpoint).node
     words = []
-    for name in names or list(now):
-        for endpoint, health in state.health.items():
-            if endpoint.node == name and endpoint.transport.value == transport:
-                error = f" ({health.last_error})" if health.last_error and health.verdict.value != "healthy" else ""
-                words.append(f"{endpoint} {health.verdict.value} by {health.cause.value}{error}")
-    return "; ".join(words)
+    for each in culprits(state, node, endpoint) or (endpoint,):
+        health = state.health[each]
+        error = f" ({health.last_error})" if health.last_error and health.verdict is not Verdict.HEALTHY else ""
+        words.append(f"{each} {health.verdict.value} by {health.cause.value}{error}")
+    return ", ".join(words)

@@ -4,8 +4,10 @@ In order of authority: the operator's mark, then an endpoint's own evidence, the
 its own) the verdict of its TCP sibling.
 """
 
-from ..config.schema import NodeConfig, Transport
-from .model import Endpoint, Health, Mark, Override, State, Verdict
+from collections.abc import Mapping
+
+from ..config.schema import Endpoint, Member, NodeConfig, Transport
+from .model import Health, Mark, Override, State, Verdict
 
 NO_OVERRIDE = Override()
 _USABLE = (Verdict.UNKNOWN, Verdict.HEALTHY)
@@ -33,17 +35,47 @@ def verdict_of(state: State, node: NodeConfig, endpoint: Endpoint) -> Verdict:
     if mark is not None:
         return Verdict.HEALTHY if mark is Mark.UP else Verdict.UNHEALTHY
     own = state.health[endpoint].verdict
-    if follows(node, endpoint) and own in _USABLE:
+    if own in _USABLE and follows(node, endpoint):
         return state.health[endpoint.sibling].verdict
     return own
 
 
+def is_usable(state: State, node: NodeConfig, endpoint: Endpoint) -> bool:
+    """Whether evidence and operator let `endpoint` have new traffic (being enabled is another matter)."""
+    return is_member_usable(state, state.config.member(endpoint))
+
+
+def is_member_usable(state: State, member: Member) -> bool:
+    """`is_usable` for who has the member at hand."""
+    mark = override_of(state, member.node.name).mark
+    return _stands(state.health, member) if mark is None else mark is Mark.UP
+
+
+def may_serve(state: State, member: Member) -> bool:
+    """Whether a member of a route may have new traffic: enabled and usable."""
+    if member.node.name not in state.overrides:  # nearly always; asked of every member when a route is made anew
+        return member.node.enabled and _stands(state.health, member)
+    return is_enabled(state, member.node) and is_member_usable(state, member)
+
+
+def _stands(health: Mapping[Endpoint, Health], member: Member) -> bool:
+    for each in member.grounds:  # noqa: SIM110 - a generator would double the cost of making a route
+        if health[each].verdict not in _USABLE:
+            return False
+    return True
+
+
+def culprits(state: State, node: NodeConfig, endpoint: Endpoint) -> tuple[Endpoint, ...]:
+    """The endpoints whose own evidence keeps `endpoint` from being usable; none under an operator's mark."""
+    if override_of(state, node.name).mark is not None:
+        return ()
+    grounds = state.config.member(endpoint).grounds
+    return tuple(each for each in grounds if state.health[each].verdict not in _USABLE)
+
+
 def healthy_since(state: State, node: NodeConfig, endpoint: Endpoint) -> float:
-    """Since when the verdict in force has been usable, in seconds; a follower's counts from the later of the two."""
-    since = state.health[endpoint].since
-    if follows(node, endpoint):
-        return max(since, state.health[endpoint.sibling].since)
-    return since
+    """Since when all that `endpoint` stands by has had its verdict, in seconds."""
+    return max(state.health[each].since for each in state.config.member(endpoint).grounds)
 
 
 def endpoints_that_decide(state: State, node: NodeConfig, endpoint: Endpoint) -> tuple[Endpoint, ...]:
@@ -53,9 +85,9 @@ def endpoints_that_decide(state: State, node: NodeConfig, endpoint: Endpoint) ->
     return (endpoint,)
 
 
-def is_usable(state: State, node: NodeConfig, endpoint: Endpoint) -> bool:
-    """Whether evidence and operator let `endpoint` have new traffic (being enabled is another matter)."""
-    return all(verdict_of(state, node, each) in _USABLE for each in endpoints_that_decide(state, node, endpoint))
+def is_joining(state: State, node: NodeConfig, endpoint: Endpoint) -> bool:
+    """Whether its taking over would be no failback, because a reload brought it and it was never in use since."""
+    return any(state.health[each].joining for each in endpoints_that_decide(state, node, endpoint))
 
 
 def may_join(state: State, node: NodeConfig, endpoint: Endpoint) -> bool:
@@ -68,9 +100,15 @@ def may_join(state: State, node: NodeConfig, endpoint: Endpoint) -> bool:
     )
 
 
-def is_joining(state: State, node: NodeConfig, endpoint: Endpoint) -> bool:
-    """Whether its taking over would be no failback, because a reload brought it and it never was in use since."""
-    return state.health[endpoint].joining
+def spoken_for(node: NodeConfig, endpoint: Endpoint) -> tuple[Endpoint, ...]:
+    """The endpoints whose health a probe of `endpoint` decides: none where another transport speaks for the node."""
+    if not node.is_probed:
+        return ()
+    if node.spokesman is None:
+        return (endpoint,)
+    if node.spokesman is not endpoint.transport:
+        return ()
+    return tuple(Endpoint(node.name, transport) for transport in node.transports)
 
 
 def wants_probe(node: NodeConfig, endpoint: Endpoint, health: Health) -> bool:
@@ -80,5 +118,5 @@ def wants_probe(node: NodeConfig, endpoint: Endpoint, health: Health) -> bool:
     and game servers, and live traffic shows a closed port at once.
     """
     if not follows(node, endpoint):
-        return True
+        return bool(spoken_for(node, endpoint))
     return health.suspected or health.bad_streak > 0 or health.verdict is Verdict.UNHEALTHY
