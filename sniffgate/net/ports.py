@@ -14,6 +14,11 @@ from ..address import Address
 from ..errors import Side
 
 
+# Payload bytes of a refused datagram that Linux quotes in its error queue, without a sign of having cut (measured).
+QUOTED_IPV4 = 520
+QUOTED_IPV6 = 1184
+
+
 class Closable(Protocol):
     """Owns something of the network until closed."""
 
@@ -66,6 +71,10 @@ class Conn(Closable, Protocol):
 
     def unsent(self) -> int:
         """Bytes sent by us that the peer's machine has not acknowledged (SIOCOUTQ); 0 once closed."""
+        ...
+
+    def is_broken(self) -> bool:
+        """Whether the peer has reset the connection, as far as is known without reading; reads nothing."""
         ...
 
     def set_user_timeout(self, seconds: float) -> None:

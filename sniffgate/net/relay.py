@@ -28,7 +28,7 @@ class EndReason(enum.Enum):
     CRASHED = "crashed"  # a bug in sniffgate, logged with its traceback
 
 
-@attrs.define
+@attrs.define(eq=False)  # one flow is never another, however equal their numbers
 class Counters:
     """Bytes of one flow so far, live: `up` from client to node, `down` from node to client."""
 

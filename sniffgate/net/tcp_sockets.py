@@ -89,10 +89,19 @@ class SocketConn(OwnedSocket):
         (queued,) = struct.unpack("i", fcntl.ioctl(self._sock.fileno(), _SIOCOUTQ, bytes(4)))
         if not queued:
             return 0
-        state = self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
+        state = self._state()
         if state == _STATE_CLOSED:  # after a reset the count stands still for ever, though nothing is queued
             return 0
         return int(queued) - (state in _STATES_WITH_FIN_IN_FLIGHT)
+
+    def is_broken(self) -> bool:
+        """See `Conn.is_broken`."""
+        if self._reset is not None or self.is_closed or sys.platform != "linux":
+            return self._reset is not None
+        if self._ended and self._sent_eof:
+            return False  # both ended properly: the kernel may be done with it
+        # not SO_ERROR: reading it would take the error away from the one who must hear of it
+        return self._state() == _STATE_CLOSED
 
     def set_user_timeout(self, seconds: float) -> None:
         """See `Conn.set_user_timeout`. Does nothing where the system has no such option."""
@@ -104,6 +113,9 @@ class SocketConn(OwnedSocket):
         if not self.is_closed:
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE)
             self.close()
+
+    def _state(self) -> int:
+        return self._sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
 
     def _broken(self, error: OSError) -> PeerReset:
         """What an error of the kernel on this connection means; remembers it for `receive_some`.

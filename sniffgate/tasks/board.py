@@ -1,0 +1,62 @@
+"""The board: where the hub publishes the state, and where everybody else reads it or waits for it to change.
+
+Waiting is level-triggered: a task says what it last acted on and waits until that is no longer what stands there, so no
+change can be missed and none needs to be queued. Reading is an attribute read, without a lock or an await.
+"""
+
+import trio
+
+from ..state.model import Endpoint, Health, State
+
+
+class Board:
+    """The published state. Three grains of waiting: any revision, the routing table, one endpoint's health."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._revised = trio.Event()
+        self._table_moved = trio.Event()
+        self._health_moved: dict[Endpoint, trio.Event] = {}
+
+    def publish(self, state: State) -> None:
+        """Puts `state` up and wakes those whose cell changed. Synchronous: the hub awaits nothing but its channel."""
+        before, self.state = self.state, state
+        if state is before:
+            return
+        self._revised.set()
+        self._revised = trio.Event()
+        if _table_differs(before, state):
+            self._table_moved.set()
+            self._table_moved = trio.Event()
+        for endpoint in [each for each in self._health_moved if before.health.get(each) is not state.health.get(each)]:
+            self._health_moved.pop(endpoint).set()
+
+    async def wait_revision(self, seen: State) -> State:
+        """Returns the state once it is not `seen` any more."""
+        await trio.lowlevel.checkpoint()
+        while self.state is seen:
+            await self._revised.wait()
+        return self.state
+
+    async def wait_table(self, seen: State) -> State:
+        """Returns the state once its routes, operator's wishes or configuration differ from those of `seen`."""
+        await trio.lowlevel.checkpoint()
+        while not _table_differs(seen, self.state):
+            await self._table_moved.wait()
+        return self.state
+
+    async def wait_health(self, endpoint: Endpoint, seen: Health | None) -> Health | None:
+        """Returns the endpoint's health once it is not `seen`; None when the endpoint is gone."""
+        await trio.lowlevel.checkpoint()
+        while (health := self.state.health.get(endpoint)) is seen:
+            await self._health_moved.setdefault(endpoint, trio.Event()).wait()
+        return health
+
+
+def _table_differs(before: State, after: State) -> bool:
+    return (
+        before.epoch != after.epoch
+        or before.config is not after.config
+        or before.overrides is not after.overrides
+        or before.routes is not after.routes
+    )

@@ -1,0 +1,115 @@
+"""What is counted: flows and bytes per endpoint, drops and endings for the whole gateway.
+
+Beside the counting, the ledger keeps what `choose` needs (flows in progress and the rotation's cursor, per route) and
+the tokens of trials. All of it survives reloads, and none of it decides health.
+"""
+
+from collections import Counter
+
+import attrs
+
+from ..config.schema import Transport
+from ..net.relay import Counters, EndReason
+from ..state.model import Endpoint, Route, RouteKey
+from ..state.routing import Cursor, choose
+
+
+@attrs.define(eq=False)
+class Traffic:
+    """The traffic of one endpoint since the start. Bytes are as the operator sees them: `tx` to the node, `rx` from it."""
+
+    total: int = 0
+    failed: int = 0
+    active: int = 0
+    finished_tx: int = 0
+    finished_rx: int = 0
+    drain_kills: int = 0
+    live: set[Counters] = attrs.field(factory=set)
+
+    @property
+    def bytes_tx(self) -> int:
+        """Bytes sent to the node, flows in progress included."""
+        return self.finished_tx + sum(counters.up for counters in self.live)
+
+    @property
+    def bytes_rx(self) -> int:
+        """Bytes received from the node, flows in progress included."""
+        return self.finished_rx + sum(counters.down for counters in self.live)
+
+
+class Ledger:
+    """Counts for the whole gateway."""
+
+    def __init__(self) -> None:
+        self.traffic: dict[Endpoint, Traffic] = {}
+        self.endings: Counter[EndReason] = Counter()
+        self.dropped_datagrams: Counter[str] = Counter()  # by reason: a closed list, see docs/control.md
+        self.shortages: Counter[str] = Counter()
+        self.crashes = 0
+        self._in_progress: dict[RouteKey, Counter[str]] = {}
+        self._cursors: dict[RouteKey, Cursor] = {}
+        self._trials: dict[Endpoint, float] = {}  # until when the token is out, gateway seconds
+
+    def of(self, endpoint: Endpoint) -> Traffic:
+        """The traffic of `endpoint`, zero if there was none yet."""
+        return self.traffic.setdefault(endpoint, Traffic())
+
+    def choose(self, route: Route, tried: set[str]) -> str | None:
+        """The node for a new flow of `route`; None when all have been tried."""
+        counts = self._in_progress.setdefault(route.key, Counter())
+        name, self._cursors[route.key] = choose(route, counts, self._cursors.get(route.key, Cursor()), tried)
+        return name
+
+    def enter(self, route: RouteKey, node: str) -> None:
+        """A flow of `route` is at `node` from now on, connecting included."""
+        self._in_progress.setdefault(route, Counter())[node] += 1
+
+    def leave(self, route: RouteKey, node: str) -> None:
+        """The flow is there no longer."""
+        counts = self._in_progress[route]
+        counts[node] -= 1
+        if not counts[node]:
+            del counts[node]
+
+    def flow_began(self, endpoint: Endpoint, counters: Counters) -> None:
+        """A flow was established."""
+        traffic = self.of(endpoint)
+        traffic.total += 1
+        traffic.active += 1
+        traffic.live.add(counters)
+
+    def flow_ended(self, endpoint: Endpoint, counters: Counters, reason: EndReason) -> None:
+        """An established flow is over."""
+        traffic = self.of(endpoint)
+        traffic.active -= 1
+        traffic.live.discard(counters)
+        traffic.finished_tx += counters.up
+        traffic.finished_rx += counters.down
+        if reason in (EndReason.DRAINED, EndReason.DNS_GONE):
+            traffic.drain_kills += 1
+
+    # --- trials: one token per endpoint, shared by all listeners --------------------------------------
+
+    def take_trial(self, endpoint: Endpoint, now: float, lasting: float) -> bool:
+        """Takes the token of an endpoint in probation, for at most `lasting` seconds; False when it is out."""
+        if self._trials.get(endpoint, now) > now:
+            return False
+        self._trials[endpoint] = now + lasting
+        return True
+
+    def end_trial(self, endpoint: Endpoint) -> None:
+        """Gives the token back."""
+        self._trials.pop(endpoint, None)
+
+    # --------------------------------------------------------------------------------------------------
+
+    def flows(self, transport: Transport) -> int:
+        """Flows in progress over `transport`."""
+        return sum(traffic.active for endpoint, traffic in self.traffic.items() if endpoint.transport is transport)
+
+    def forget(self, known: set[Endpoint]) -> None:
+        """Drops the counts of endpoints that are neither `known` nor have flows left."""
+        for endpoint in [each for each, traffic in self.traffic.items() if each not in known and not traffic.active]:
+            del self.traffic[endpoint]
+        for endpoint in [each for each in self._trials if each not in known]:
+            del self._trials[endpoint]

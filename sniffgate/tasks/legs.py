@@ -1,0 +1,182 @@
+"""The life of a leg: datagrams to the node, replies to the client, refusals to whoever must know."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import trio
+
+from ..config.schema import Transport
+from ..errors import DatagramRefused, LocalShortage
+from ..net.ports import DatagramPort
+from ..net.relay import EndReason
+from ..state.events import FailureKind
+from ..state.model import Endpoint
+from .copies import Copies
+from .flow_log import FlowRecord
+from .services import Services
+from .sessions import Leg, Session, SessionTable
+from .tcp import Settings
+
+
+class Move(Protocol):
+    """Gives a session another leg."""
+
+    def __call__(self, session: Session, *, refused: bool = False) -> None: ...
+
+
+class Legs:
+    """Runs the legs of one listener's sessions."""
+
+    def __init__(
+        self,
+        services: Services,
+        settings: Settings,
+        table: SessionTable,
+        move: Move,
+        end: Callable[[Session, EndReason], None],
+    ) -> None:
+        self.front: DatagramPort | None = None  # where replies leave from
+        self.winding_down: EndReason | None = None
+        self._services = services
+        self._settings = settings
+        self._table = table
+        self._move = move
+        self._end = end
+        self._copies = Copies()
+
+    async def run(self, leg: Leg) -> None:
+        """Passes the node's replies on until the leg ends. *Closes:* its socket. *Cancellation:* as ended by the lease."""
+        services, reason = self._services, EndReason.CRASHED
+        services.ledger.flow_began(leg.endpoint, leg.counters)
+        services.ledger.enter(leg.route, leg.endpoint.node)
+        crashes = services.ledger.crashes
+        try:
+            with leg.conn, services.containing(f"a UDP session at {leg.endpoint}"), leg.scope:
+                await self._pass_replies_on(leg)
+        finally:
+            crashed = services.ledger.crashes > crashes and not leg.scope.cancelled_caught
+            reason = EndReason.CRASHED if crashed else leg.reason or leg.lease.cut_reason
+            self._finish(leg, reason)
+
+    async def _pass_replies_on(self, leg: Leg) -> None:
+        while True:
+            try:
+                payload = await leg.conn.receive()
+            except DatagramRefused as refusal:
+                self._refused(leg, refusal)
+            else:
+                self._replied(leg, payload)
+
+    def forward(self, leg: Leg, payload: bytes, now: float, *, again: bool = False) -> None:
+        """Sends a client's datagram to the node. `again`: it was refused once already."""
+        if again:
+            leg.second_tries.append(payload)
+        self._copies.keep(leg, leg.conn.peer, payload, now)
+        try:
+            leg.conn.send_nowait(payload)
+        except LocalShortage:
+            self.drop("send")
+        else:
+            leg.counters.up += len(payload)
+
+    def flush(self, session: Session, leg: Leg) -> None:
+        """Sends what waited for the leg."""
+        now = trio.current_time()
+        while session.waiting:
+            payload, again = session.waiting.popleft()
+            self.forward(leg, payload, now, again=again)
+
+    def _replied(self, leg: Leg, payload: bytes) -> None:
+        session, now = leg.session, trio.current_time()
+        leg.last_reply = now
+        if leg is session.leg:
+            session.refused_by.clear()
+            session.refused_at.clear()
+            self._table.touch(session, now)
+        if leg.trial_until is not None:
+            leg.trial_until = None
+            self._services.ledger.end_trial(leg.endpoint)
+        self._services.reporter.succeeded(leg.endpoint)
+        assert self.front is not None
+        try:
+            self.front.send_nowait(payload, session.client, session.local)
+        except LocalShortage:
+            self.drop("reply")
+        else:
+            leg.counters.down += len(payload)
+        if self.winding_down is not None and leg is session.leg:
+            self._end(session, self.winding_down)
+
+    # --- refusals -------------------------------------------------------------------------------------
+
+    def _refused(self, leg: Leg, refusal: DatagramRefused) -> None:
+        """The node refused a datagram: its session moves, and the datagram is sent once more, to the new node."""
+        session, now = leg.session, trio.current_time()
+        payload = self._payload_of(leg, refusal, now)
+        if leg is session.leg:
+            session.refused_at.add(leg.conn.peer)
+            if leg.lease.subject.configured.is_literal:
+                self.blame(session, leg.endpoint, FailureKind.REFUSED)
+            else:
+                session.doubted = leg.endpoint.node  # it may have other addresses: the next leg finds out
+            self._move(session, refused=True)
+        if payload is None or session.ended:
+            self.drop("refused")
+        elif payload in leg.second_tries:
+            leg.second_tries.remove(payload)
+            self.drop("refused")
+        elif session.leg is not None:
+            self.forward(session.leg, payload, now, again=True)
+        elif not session.put_off(payload, again=True):
+            self.drop("waiting")
+
+    def _payload_of(self, leg: Leg, refusal: DatagramRefused, now: float) -> bytes | None:
+        """The refused datagram, whole; None when it cannot be had."""
+        if refusal.quote is None or not refusal.cut:
+            return refusal.quote
+        return self._copies.find(leg, refusal.quote, leg.last_reply, now)
+
+    def blame(self, session: Session, endpoint: Endpoint, kind: FailureKind) -> None:
+        """Reports that a node failed a session: once per session and node."""
+        session.refused_by.add(endpoint.node)
+        if endpoint.node not in session.reported:
+            session.reported.add(endpoint.node)
+            self._services.ledger.of(endpoint).failed += 1
+            self._services.reporter.failed(endpoint, kind, session.client.host)
+
+    # --- the books ------------------------------------------------------------------------------------
+
+    def drop(self, reason: str) -> None:
+        """Counts a datagram that went nowhere."""
+        self._services.ledger.dropped_datagrams[reason] += 1
+
+    def _finish(self, leg: Leg, reason: EndReason) -> None:
+        services, session = self._services, leg.session
+        self._table.left.discard(leg)
+        services.ledger.flow_ended(leg.endpoint, leg.counters, reason)
+        services.ledger.leave(leg.route, leg.endpoint.node)
+        if leg.trial_until is not None:
+            services.ledger.end_trial(leg.endpoint)
+        self.record(session, leg, reason)
+        if session.leg is leg:
+            session.leg = None
+            if not session.ended:  # the lease ended it: the next datagram is a new session's first
+                self._end(session, reason)
+
+    def record(self, session: Session, leg: Leg | None, reason: EndReason) -> None:
+        """Counts an ending and puts it in the flow log: one line per leg, or for a session that never had one."""
+        self._services.ledger.endings[reason] += 1
+        now = trio.current_time()
+        self._services.write_flow(
+            FlowRecord(
+                listener=self._settings().name,
+                protocol=Transport.UDP,
+                client=session.client,
+                node=leg.endpoint.node if leg else None,
+                up=leg.counters.up if leg else 0,
+                down=leg.counters.down if leg else 0,
+                duration=now - session.began,
+                reason=reason,
+                at=now,
+            )
+        )

@@ -1,0 +1,161 @@
+"""One listener: its socket and leases in an outer nursery, and inside it a nursery of forwarder, probers and drain task.
+
+The outer nursery lives as long as flows do. The inner one is what a crash restarts and what ends first when the listener
+goes: then no client comes in any more, and the flows have until their leases' deadlines.
+"""
+
+import enum
+from typing import cast
+
+import trio
+
+from ..address import Address
+from ..config.schema import ListenerConfig, Transport
+from ..net.ports import Acceptor, DatagramPort
+from ..net.relay import EndReason
+from ..state.model import RouteKey, State
+from .answers import watch_answers
+from .leases import LeaseBook
+from .prober import probe_wanted
+from .services import Services, Slots
+from .tcp import TcpIntake
+from .udp import UdpIntake
+
+
+class _Mode(enum.Enum):
+    OPEN = "open"
+    SUSPENDED = "suspended"  # its socket was given up for another one that is in the way
+    STOPPED = "stopped"
+
+
+class Listener:
+    """A bound public address. What it is called and which pool it serves may change while it is bound."""
+
+    def __init__(self, services: Services, settings: ListenerConfig, socket: Acceptor | DatagramPort) -> None:
+        """*Closes:* `socket`, when it has run or is suspended."""
+        self._services = services
+        self.settings = settings
+        self.socket = socket
+        self.leases = LeaseBook(services.clock)
+        self._slots = Slots(settings.max_connections, services.flow_slots)
+        self._mode = _Mode.OPEN
+        self._mode_changed = trio.Event()
+        self._inner = trio.CancelScope()
+        self._outer: trio.CancelScope | None = None
+        self._end = float("inf")
+        self._over = False
+        self._intake: TcpIntake | UdpIntake | None = None
+        self._drain_timeout = services.board.state.config.pool(settings.pool).drain_timeout
+
+    @property
+    def address(self) -> Address:
+        """Where it is bound, with the real port."""
+        return self.socket.address
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has run and ended."""
+        return self._over
+
+    @property
+    def drain_timeout(self) -> float:
+        """Seconds that its flows have when it is removed: its pool's, as it is or as it was last."""
+        pools = self._services.board.state.config.pools
+        self._drain_timeout = next(
+            (pool.drain_timeout for pool in pools if pool.name == self.settings.pool), self._drain_timeout
+        )
+        return self._drain_timeout
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serves until stopped and the last flow has ended."""
+        try:
+            async with trio.open_nursery() as outer:
+                self._outer = outer.cancel_scope
+                intake = self._intake = self._open_intake(outer)
+                task_status.started()
+                while self._mode is not _Mode.STOPPED:
+                    changed = self._mode_changed
+                    if self._mode is _Mode.OPEN:
+                        await self._services.run_again_after_crashes(
+                            f"listener {self.settings.name}", lambda: self._run_inner(intake)
+                        )
+                    else:
+                        await changed.wait()
+        finally:
+            self.socket.close()
+            self._over = True
+
+    async def _run_inner(self, intake: TcpIntake | UdpIntake) -> None:
+        """Takes clients in until the mode or the pool changes."""
+        if self._mode is not _Mode.OPEN:
+            return
+        with trio.CancelScope() as self._inner:
+            async with trio.open_nursery() as inner:
+                if isinstance(intake, UdpIntake):
+                    inner.start_soon(intake.serve_forever, cast("DatagramPort", self.socket))
+                else:
+                    inner.start_soon(intake.serve_forever, cast("Acceptor", self.socket))
+                inner.start_soon(probe_wanted, self._services, RouteKey(self.settings.pool, self.settings.protocol))
+                inner.start_soon(self._drain_forever, intake)
+                inner.start_soon(watch_answers, self._services, self.leases, lambda: self._follow(intake))
+
+    def _open_intake(self, outer: trio.Nursery) -> TcpIntake | UdpIntake:
+        kind = TcpIntake if self.settings.protocol is Transport.TCP else UdpIntake
+        return kind(self._services, self.leases, self._slots, outer, lambda: self.settings)
+
+    async def _drain_forever(self, intake: TcpIntake | UdpIntake) -> None:
+        """Waits past each state of the routing table, then moves the deadlines of what left it; runs until cancelled."""
+        while True:
+            state = self._follow(intake)
+            await self._services.board.wait_table(state)
+
+    def _follow(self, intake: TcpIntake | UdpIntake) -> State:
+        state = self._services.board.state
+        self.leases.follow(state, self.settings.pool)
+        intake.follow(state)
+        return state
+
+    # --- what a reload or the gateway's end does ------------------------------------------------------
+
+    def change(self, settings: ListenerConfig) -> None:
+        """Takes on new settings for new flows; the address is the same. The flows of another pool drain."""
+        moved = settings.pool != self.settings.pool
+        self.settings = settings
+        self._slots.resize(settings.max_connections)
+        if moved:
+            self._inner.cancel()  # the inner nursery starts again on the other route
+
+    def stop(self, at: float, reason: EndReason = EndReason.DRAINED) -> None:
+        """Takes no more clients; flows may live until `at` (gateway seconds), which a further call can move closer.
+
+        A TCP port is given back at once. A UDP one is needed for replies: it goes when the last client has had its answer, or
+        after the time that a node has to answer a probe.
+        """
+        if isinstance(self._intake, UdpIntake):
+            patience = self._services.board.state.config.globals.probe_timeout
+            at = min(at, self._services.clock.now() + patience)
+            self._intake.wind_down(reason)
+        else:
+            self.socket.close()
+        self._end = min(self._end, at)
+        self.leases.retire_all(self._end, reason)
+        if self._outer is not None:
+            self._outer.deadline = self._services.clock.deadline(self._end)
+        self._enter(_Mode.STOPPED)
+
+    def suspend(self) -> None:
+        """Gives the socket up and takes no clients until `resume`; flows go on."""
+        self._enter(_Mode.SUSPENDED)
+        self.socket.close()
+
+    def resume(self, socket: Acceptor | DatagramPort) -> None:
+        """Takes clients again, from `socket`. *Closes:* it, as before."""
+        self.socket = socket
+        self._enter(_Mode.OPEN)
+
+    def _enter(self, mode: _Mode) -> None:
+        if mode is not self._mode:
+            self._mode = mode
+            self._inner.cancel()
+            self._mode_changed.set()
+            self._mode_changed = trio.Event()

@@ -1,0 +1,123 @@
+"""What every task of one gateway shares, and the boundary at which a flow's bug stops."""
+
+import contextlib
+import logging
+import random
+from collections.abc import Awaitable, Callable, Iterator
+
+import attrs
+import trio
+
+from ..net.ports import Names, Network
+from ..net.relay import Relay
+from ..state.model import Endpoint
+from .board import Board
+from .clock import Clock
+from .flow_log import FlowRecord
+from .hub import Reporter
+from .ledger import Ledger
+
+log = logging.getLogger("sniffgate")
+
+RESTART_FIRST = 0.1  # seconds before a crashed task is started again, doubled each time
+RESTART_MOST = 30.0
+
+
+@attrs.define(eq=False)
+class Slots:
+    """A bound on things held at once; whoever finds it full waits. A slot of a part is one of the whole too."""
+
+    most: int | None = None  # None = no bound
+    whole: "Slots | None" = None
+    held: int = 0
+    _freed: trio.Event = attrs.field(factory=trio.Event)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next one has to wait for one of these to be given back."""
+        return self.most is not None and self.held >= self.most
+
+    async def take(self) -> None:
+        """Waits for room and takes it. *Cancellation:* nothing is taken."""
+        await trio.lowlevel.checkpoint()
+        while not self.take_nowait():
+            blocked = self if self.is_full or self.whole is None else self.whole
+            await blocked._freed.wait()
+
+    def take_nowait(self) -> bool:
+        """Takes a slot if there is one."""
+        if self.is_full or (self.whole is not None and not self.whole.take_nowait()):
+            return False
+        self.held += 1
+        return True
+
+    def give_back(self) -> None:
+        """Gives one back."""
+        self.held -= 1
+        self._wake()
+        if self.whole is not None:
+            self.whole.give_back()
+
+    def resize(self, most: int | None) -> None:
+        """Changes the bound; what is held beyond it stays."""
+        if most != self.most:
+            self.most = most
+            self._wake()
+
+    def _wake(self) -> None:
+        self._freed.set()
+        self._freed = trio.Event()
+
+
+@attrs.define(eq=False, kw_only=True)
+class Services:
+    """The context of a gateway's tasks."""
+
+    board: Board
+    reporter: Reporter
+    clock: Clock
+    network: Network
+    names: Names
+    relay: Relay
+    dice: random.Random  # for jitter only
+    write_flow: Callable[[FlowRecord], None]
+    flow_slots: Slots  # TCP flows and UDP sessions of the whole gateway, bounded by descriptors
+    ledger: Ledger = attrs.field(factory=Ledger)
+    crashes: list[BaseExceptionGroup[Exception]] = attrs.field(factory=list)
+    _probe_locks: dict[Endpoint, trio.Lock] = attrs.field(factory=dict)
+
+    def probe_lock(self, endpoint: Endpoint) -> trio.Lock:
+        """The lock that lets one prober of an endpoint probe while those of other listeners stand by."""
+        return self._probe_locks.setdefault(endpoint, trio.Lock())
+
+    def forget(self, known: set[Endpoint]) -> None:
+        """Drops what is kept about endpoints that are not `known` any more."""
+        self.reporter.forget(known)
+        self.ledger.forget(known)
+        for endpoint in [each for each, lock in self._probe_locks.items() if each not in known and not lock.locked()]:
+            del self._probe_locks[endpoint]
+
+    @contextlib.contextmanager
+    def containing(self, what: str) -> Iterator[None]:
+        """Stops bugs of `what` here: logged with the traceback, counted, kept for the tests to fail on."""
+        try:
+            yield
+        except* Exception as bugs:
+            self.ledger.crashes += 1
+            self.crashes = [*self.crashes[-15:], bugs]
+            log.error("%s crashed; the gateway goes on", what, exc_info=bugs)
+
+    async def run_again_after_crashes(self, what: str, task: Callable[[], Awaitable[None]]) -> None:
+        """Runs the async `task` until it returns, starting it again after a crash, ever later if they follow closely."""
+        pause = RESTART_FIRST
+        finished = False
+        while not finished:
+            began = trio.current_time()
+            with self.containing(what):
+                await task()
+                finished = True
+            if not finished:
+                if trio.current_time() - began > RESTART_MOST:
+                    pause = RESTART_FIRST
+                await trio.sleep(pause)
+                pause = min(2 * pause, RESTART_MOST)
