@@ -49,7 +49,7 @@ async def probe_wanted(services: Services, route: RouteKey) -> None:
             wanted = endpoints_to_probe(state.config, route)
             for endpoint in running.keys() - wanted:
                 running.pop(endpoint).cancel()
-            for endpoint in sorted(wanted - running.keys()):
+            for endpoint in sorted(wanted - running.keys(), key=str):
                 running[endpoint] = trio.CancelScope()
                 probers.start_soon(_probe_under, services, endpoint, running[endpoint])
             await services.board.wait_table(state)
