@@ -1,0 +1,73 @@
+"""Every gate of the project: what runs here is what CI runs.
+
+`nox` runs the default sessions; `nox -s soak` the long ones, with a bounded budget.
+"""
+
+from pathlib import Path
+
+import nox
+
+nox.options.error_on_external_run = True
+nox.options.reuse_venv = "yes"
+nox.options.sessions = ["tests", "lint", "types", "docs", "examples"]
+
+PYPROJECT = nox.project.load_toml("pyproject.toml")
+PYTHONS = nox.project.python_versions(PYPROJECT)
+
+
+def install(session: nox.Session, group: str) -> None:
+    """Installs the package and one dependency group, with any pip (only recent ones know groups)."""
+    needs = [each for each in nox.project.dependency_groups(PYPROJECT, group) if each != "sniffgate"]
+    session.install("-e", ".", *needs)
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """The whole suite with branch coverage: 100 % for the rules, the floor below for everything."""
+    install(session, "test")
+    if session.posargs:
+        session.run("pytest", *session.posargs)
+        return
+    session.run("coverage", "erase")
+    session.run("coverage", "run", "-m", "pytest", "-m", "not soak")
+    session.run("coverage", "combine")
+    session.run("coverage", "report", "--include=sniffgate/state/*", "--fail-under=100")
+    session.run("coverage", "report", "--omit=sniffgate/cli/*,sniffgate/measure/*", "--fail-under=95")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style, and the Trio mistakes that a linter can see."""
+    install(session, "lint")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("python", "-m", "flake8_async", "sniffgate")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """mypy, strict, on package, tests and this file."""
+    install(session, "types")
+    session.run("mypy")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The manual, warnings as errors."""
+    install(session, "docs")
+    session.run("sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "docs", "docs/_build/html")
+
+
+@nox.session
+def examples(session: nox.Session) -> None:
+    """Every shipped configuration through `sniffgate check`, and the commented example through it too."""
+    session.install("-e", ".")
+    for path in sorted(Path("configs").glob("*.toml")):
+        session.run("sniffgate", "check", str(path))
+
+
+@nox.session
+def soak(session: nox.Session) -> None:
+    """Long property and load runs; CI gives them a bounded budget."""
+    install(session, "test")
+    session.run("pytest", "-m", "soak", "tests", *session.posargs, env={"HYPOTHESIS_PROFILE": "long"})
