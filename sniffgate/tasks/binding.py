@@ -88,6 +88,6 @@ async def _open_one(
         if not in_the_way:
             raise
     for other in in_the_way:
-        other.suspend()
         rebinding.suspended.append(other)
+        await other.suspend()
     return await open_socket(network, listener)

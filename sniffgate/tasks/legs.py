@@ -13,7 +13,7 @@ from ..state.events import FailureKind
 from ..state.model import Endpoint
 from .copies import Copies
 from .flow_log import FlowRecord
-from .services import Services
+from .services import Contained, Services
 from .sessions import Leg, Session, SessionTable
 from .tcp import Settings
 
@@ -46,17 +46,14 @@ class Legs:
 
     async def run(self, leg: Leg) -> None:
         """Passes the node's replies on until the leg ends. *Closes:* its socket. *Cancellation:* as ended by the lease."""
-        services, reason = self._services, EndReason.CRASHED
+        services, work = self._services, Contained()
         services.ledger.flow_began(leg.endpoint, leg.counters)
         services.ledger.enter(leg.route, leg.endpoint.node)
-        crashes = services.ledger.crashes
         try:
-            with leg.conn, services.containing(f"a UDP session at {leg.endpoint}"), leg.scope:
+            with leg.conn, services.containing(f"a UDP session at {leg.endpoint}") as work, leg.scope:
                 await self._pass_replies_on(leg)
         finally:
-            crashed = services.ledger.crashes > crashes and not leg.scope.cancelled_caught
-            reason = EndReason.CRASHED if crashed else leg.reason or leg.lease.cut_reason
-            self._finish(leg, reason)
+            self._finish(leg, EndReason.CRASHED if work.crashed else leg.reason or leg.lease.cut_reason)
 
     async def _pass_replies_on(self, leg: Leg) -> None:
         while True:

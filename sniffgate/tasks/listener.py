@@ -40,6 +40,7 @@ class Listener:
         self._slots = Slots(settings.max_connections, services.flow_slots)
         self._mode = _Mode.OPEN
         self._mode_changed = trio.Event()
+        self._closed = trio.Event()
         self._inner = trio.CancelScope()
         self._outer: trio.CancelScope | None = None
         self._end = float("inf")
@@ -80,7 +81,10 @@ class Listener:
                             f"listener {self.settings.name}", lambda: self._run_inner(intake)
                         )
                     else:
+                        self._give_up_socket()
                         await changed.wait()
+                if isinstance(intake, TcpIntake):
+                    self._give_up_socket()
         finally:
             self.socket.close()
             self._over = True
@@ -128,30 +132,34 @@ class Listener:
     def stop(self, at: float, reason: EndReason = EndReason.DRAINED) -> None:
         """Takes no more clients; flows may live until `at` (gateway seconds), which a further call can move closer.
 
-        A TCP port is given back at once. A UDP one is needed for replies: it goes when the last client has had its answer, or
+        A TCP port is given back as soon as its forwarder has let go of it. A UDP one is needed for replies: it goes when the last client has had its answer, or
         after the time that a node has to answer a probe.
         """
         if isinstance(self._intake, UdpIntake):
             patience = self._services.board.state.config.globals.probe_timeout
             at = min(at, self._services.clock.now() + patience)
             self._intake.wind_down(reason)
-        else:
-            self.socket.close()
         self._end = min(self._end, at)
         self.leases.retire_all(self._end, reason)
         if self._outer is not None:
             self._outer.deadline = self._services.clock.deadline(self._end)
         self._enter(_Mode.STOPPED)
 
-    def suspend(self) -> None:
-        """Gives the socket up and takes no clients until `resume`; flows go on."""
+    async def suspend(self) -> None:
+        """Takes no clients until `resume`; flows go on. Returns when the socket is closed."""
         self._enter(_Mode.SUSPENDED)
-        self.socket.close()
+        await self._closed.wait()
 
     def resume(self, socket: Acceptor | DatagramPort) -> None:
         """Takes clients again, from `socket`. *Closes:* it, as before."""
         self.socket = socket
+        self._closed = trio.Event()
         self._enter(_Mode.OPEN)
+
+    def _give_up_socket(self) -> None:
+        """Closes the socket; only once nobody waits on it, or the waiter would take it for a crash."""
+        self.socket.close()
+        self._closed.set()
 
     def _enter(self, mode: _Mode) -> None:
         if mode is not self._mode:

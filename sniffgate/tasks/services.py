@@ -69,6 +69,13 @@ class Slots:
         self._freed = trio.Event()
 
 
+@attrs.define
+class Contained:
+    """What came of a contained piece of work."""
+
+    crashed: bool = False
+
+
 @attrs.define(eq=False, kw_only=True)
 class Services:
     """The context of a gateway's tasks."""
@@ -98,11 +105,13 @@ class Services:
             del self._probe_locks[endpoint]
 
     @contextlib.contextmanager
-    def containing(self, what: str) -> Iterator[None]:
+    def containing(self, what: str) -> Iterator[Contained]:
         """Stops bugs of `what` here: logged with the traceback, counted, kept for the tests to fail on."""
+        contained = Contained()
         try:
-            yield
+            yield contained
         except* Exception as bugs:
+            contained.crashed = True
             self.ledger.crashes += 1
             self.crashes = [*self.crashes[-15:], bugs]
             log.error("%s crashed; the gateway goes on", what, exc_info=bugs)
@@ -110,14 +119,13 @@ class Services:
     async def run_again_after_crashes(self, what: str, task: Callable[[], Awaitable[None]]) -> None:
         """Runs the async `task` until it returns, starting it again after a crash, ever later if they follow closely."""
         pause = RESTART_FIRST
-        finished = False
-        while not finished:
+        while True:
             began = trio.current_time()
-            with self.containing(what):
+            with self.containing(what) as work:
                 await task()
-                finished = True
-            if not finished:
-                if trio.current_time() - began > RESTART_MOST:
-                    pause = RESTART_FIRST
-                await trio.sleep(pause)
-                pause = min(2 * pause, RESTART_MOST)
+            if not work.crashed:
+                return
+            if trio.current_time() - began > RESTART_MOST:
+                pause = RESTART_FIRST
+            await trio.sleep(pause)
+            pause = min(2 * pause, RESTART_MOST)

@@ -22,7 +22,7 @@ from ..state.verdict import is_enabled, is_usable
 from .connect import connect_first
 from .flow_log import FlowRecord
 from .leases import Lease, LeaseBook
-from .services import Services, Slots
+from .services import Contained, Services, Slots
 
 log = logging.getLogger("sniffgate")
 
@@ -232,9 +232,9 @@ class TcpIntake:
         services, listener = self._services, flow.arrival.listener
         services.ledger.flow_began(flow.endpoint, flow.counters)
         reason: EndReason | None = None
-        crashes = services.ledger.crashes
+        work = Contained()
         try:
-            with services.containing(f"the relay of a flow to {flow.endpoint}"):
+            with services.containing(f"the relay of a flow to {flow.endpoint}") as work:
                 if flow.on_trial:
                     self._arrivals.start_soon(self._prove, flow)
                 reason = await services.relay.relay(
@@ -246,7 +246,7 @@ class TcpIntake:
                 )
         finally:
             if reason is None:
-                reason = EndReason.CRASHED if services.ledger.crashes > crashes else flow.lease.cut_reason
+                reason = EndReason.CRASHED if work.crashed else flow.lease.cut_reason
             self._finish(flow, reason)
 
     async def _prove(self, flow: "Flow") -> None:
