@@ -1,7 +1,7 @@
-"""One listener: its socket and leases in an outer nursery, and inside it a nursery of forwarder, probers and drain task.
+"""One listener: its socket and leases in an outer nursery, inside it a nursery of forwarder, probers and drain task.
 
-The outer nursery lives as long as flows do. The inner one is what a crash restarts and what ends first when the listener
-goes: then no client comes in any more, and the flows have until their leases' deadlines.
+The outer nursery lives as long as flows do. The inner one is what a crash restarts and what ends first when the
+listener goes: then no client comes in any more, and the flows have until their leases' deadlines.
 """
 
 import enum
@@ -39,7 +39,6 @@ class Listener:
         self.leases = LeaseBook(services.clock)
         self._slots = Slots(settings.max_connections, services.flow_slots)
         self._mode = _Mode.OPEN
-        self._mode_changed = trio.Event()
         self._closed = trio.Event()
         self._inner = trio.CancelScope()
         self._outer: trio.CancelScope | None = None
@@ -72,17 +71,17 @@ class Listener:
         try:
             async with trio.open_nursery() as outer:
                 self._outer = outer.cancel_scope
+                self._outer.deadline = self._services.clock.deadline(self._end)
                 intake = self._intake = self._open_intake(outer)
                 task_status.started()
                 while self._mode is not _Mode.STOPPED:
-                    changed = self._mode_changed
-                    if self._mode is _Mode.OPEN:
+                    with trio.CancelScope() as self._inner:  # ends when the mode or the pool changes, in a back-off too
+                        if self._mode is _Mode.SUSPENDED:
+                            self._give_up_socket()
+                            await trio.sleep_forever()
                         await self._services.run_again_after_crashes(
                             f"listener {self.settings.name}", lambda: self._run_inner(intake)
                         )
-                    else:
-                        self._give_up_socket()
-                        await changed.wait()
                 if isinstance(intake, TcpIntake):
                     self._give_up_socket()
         finally:
@@ -90,18 +89,15 @@ class Listener:
             self._over = True
 
     async def _run_inner(self, intake: TcpIntake | UdpIntake) -> None:
-        """Takes clients in until the mode or the pool changes."""
-        if self._mode is not _Mode.OPEN:
-            return
-        with trio.CancelScope() as self._inner:
-            async with trio.open_nursery() as inner:
-                if isinstance(intake, UdpIntake):
-                    inner.start_soon(intake.serve_forever, cast("DatagramPort", self.socket))
-                else:
-                    inner.start_soon(intake.serve_forever, cast("Acceptor", self.socket))
-                inner.start_soon(probe_wanted, self._services, RouteKey(self.settings.pool, self.settings.protocol))
-                inner.start_soon(self._drain_forever, intake)
-                inner.start_soon(watch_answers, self._services, self.leases, lambda: self._follow(intake))
+        """Takes clients in, probes and drains until cancelled."""
+        async with trio.open_nursery() as inner:
+            if isinstance(intake, UdpIntake):
+                inner.start_soon(intake.serve_forever, cast("DatagramPort", self.socket))
+            else:
+                inner.start_soon(intake.serve_forever, cast("Acceptor", self.socket))
+            inner.start_soon(probe_wanted, self._services, RouteKey(self.settings.pool, self.settings.protocol))
+            inner.start_soon(self._drain_forever, intake)
+            inner.start_soon(watch_answers, self._services, self.leases, lambda: self._follow(intake))
 
     def _open_intake(self, outer: trio.Nursery) -> TcpIntake | UdpIntake:
         kind = TcpIntake if self.settings.protocol is Transport.TCP else UdpIntake
@@ -132,8 +128,8 @@ class Listener:
     def stop(self, at: float, reason: EndReason = EndReason.DRAINED) -> None:
         """Takes no more clients; flows may live until `at` (gateway seconds), which a further call can move closer.
 
-        A TCP port is given back as soon as its forwarder has let go of it. A UDP one is needed for replies: it goes when the last client has had its answer, or
-        after the time that a node has to answer a probe.
+        A TCP port is given back as soon as its forwarder has let go of it. A UDP one is needed for replies: it goes
+        when the last client has had its answer, or after the time that a node has to answer a probe.
         """
         if isinstance(self._intake, UdpIntake):
             patience = self._services.board.state.config.globals.probe_timeout
@@ -165,5 +161,3 @@ class Listener:
         if mode is not self._mode:
             self._mode = mode
             self._inner.cancel()
-            self._mode_changed.set()
-            self._mode_changed = trio.Event()
