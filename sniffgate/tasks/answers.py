@@ -21,7 +21,8 @@ async def watch_answers(services: Services, leases: LeaseBook, follow: Callable[
         await leases.wait_named()
         changed = False
         for lease in leases.named():
-            changed |= _mark(lease, trio.current_time(), await _is_in_answer(services, lease))
+            present = await _is_in_answer(services, lease)
+            changed |= _mark(lease, trio.current_time(), present)
         if changed:
             follow()
         await trio.sleep(LOOK_EVERY)

@@ -16,7 +16,7 @@ from ..state.routing import Cursor, choose
 
 @attrs.define(eq=False)
 class Traffic:
-    """The traffic of one endpoint since the start. Bytes are as the operator sees them: `tx` to the node, `rx` from it."""
+    """The traffic of one endpoint since the start. Bytes as the operator sees them: `tx` to the node, `rx` from it."""
 
     total: int = 0
     failed: int = 0
@@ -49,6 +49,7 @@ class Ledger:
         self._in_progress: dict[RouteKey, Counter[str]] = {}
         self._cursors: dict[RouteKey, Cursor] = {}
         self._trials: dict[Endpoint, float] = {}  # until when the token is out, gateway seconds
+        self._gone: set[Endpoint] = set()  # not configured any more, but with flows left
 
     def of(self, endpoint: Endpoint) -> Traffic:
         """The traffic of `endpoint`, zero if there was none yet."""
@@ -87,6 +88,9 @@ class Ledger:
         traffic.finished_rx += counters.down
         if reason in (EndReason.DRAINED, EndReason.DNS_GONE):
             traffic.drain_kills += 1
+        if endpoint in self._gone and not traffic.active:
+            del self.traffic[endpoint]
+            self._gone.discard(endpoint)
 
     # --- trials: one token per endpoint, shared by all listeners --------------------------------------
 
@@ -108,8 +112,10 @@ class Ledger:
         return sum(traffic.active for endpoint, traffic in self.traffic.items() if endpoint.transport is transport)
 
     def forget(self, known: set[Endpoint]) -> None:
-        """Drops the counts of endpoints that are neither `known` nor have flows left."""
-        for endpoint in [each for each, traffic in self.traffic.items() if each not in known and not traffic.active]:
+        """Drops the counts of endpoints that are not `known`: now, or when their last flow has ended."""
+        self._gone = self.traffic.keys() - known
+        for endpoint in [each for each in self._gone if not self.traffic[each].active]:
             del self.traffic[endpoint]
+            self._gone.discard(endpoint)
         for endpoint in [each for each in self._trials if each not in known]:
             del self._trials[endpoint]

@@ -1,7 +1,7 @@
 """Probers: one per endpoint whose verdict a listener's route reads, each probing until the endpoint is gone.
 
-Two listeners may share endpoints. A prober first takes its endpoint's lock, so one of them probes and the others stand by,
-ready to take over when its listener goes.
+Two listeners may share endpoints. A prober first takes its endpoint's lock, so one of them probes and the others stand
+by, ready to take over when its listener goes.
 """
 
 import logging
@@ -11,8 +11,9 @@ import trio
 from ..config.schema import Config, NodeConfig, Transport
 from ..state.events import ProbeFailed, ProbeSilent, ProbeSucceeded
 from ..state.model import Endpoint, RouteKey, State
-from ..state.verdict import wants_probe
-from .probe import Bad, Good, ProbeResult, ProbeSpec, Shortage, Silent, run_probe, spec_for
+from ..state.verdict import follows, wants_probe
+from .pace import Pace, Plan, Started
+from .probe import Bad, Good, ProbeResult, Shortage, Silent, run_probe, spec_for
 from .services import Services
 
 log = logging.getLogger("sniffgate")
@@ -65,40 +66,80 @@ async def _probe_under(services: Services, endpoint: Endpoint, scope: trio.Cance
 
 
 async def probe_forever(services: Services, endpoint: Endpoint) -> None:
-    """Probes an endpoint at its pace; returns when it is gone or not to be probed any more."""
-    while (plan := _plan(services.board.state, endpoint)) is not None:
-        if not await _wait_until_wanted(services, endpoint):
-            continue
-        spec, interval = plan
-        due = trio.current_time() + interval * (1 + services.dice.uniform(-JITTER, JITTER))
-        await run_probe(spec, services.network, services.names, lambda result: _report(services, endpoint, result))
-        with trio.move_on_at(due):
+    """Probes an endpoint at its pace; returns when it is gone or not to be probed any more.
+
+    A change of the settings ends the probes under way, and their results count no more.
+    """
+    plan = _plan(services.board.state, endpoint)
+    pace: Pace | None = None
+    while plan is not None:
+        if pace is None:
+            last = _last_probe(services, endpoint)  # another listener's prober may have done it
+            pace = Pace(plan, last, last + _dice_interval(services, plan))
+        elif plan != pace.plan:
+            pace.follow(plan, _dice_interval(services, plan))
+        async with trio.open_nursery() as probing:
+            probing.start_soon(_probe_at_pace, services, pace)
             state = services.board.state
-            while _plan(state, endpoint) == plan:
+            while plan == pace.plan:
                 state = await services.board.wait_table(state)
+                plan = _plan(state, endpoint)
+            probing.cancel_scope.cancel()
 
 
-async def _wait_until_wanted(services: Services, endpoint: Endpoint) -> bool:
-    """True once the endpoint is to be probed; False, so that the plan is looked at again, when what is published moved."""
-    state = services.board.state
-    node, health = state.config.node(endpoint.node), state.health.get(endpoint)
-    if node is None or health is None or wants_probe(node, endpoint, health):
-        return True
-    await services.board.wait_revision(state)
-    return False
+async def _probe_at_pace(services: Services, pace: Pace) -> None:
+    """Starts a probe whenever one is due; runs until cancelled."""
+    endpoint = pace.plan.spec.endpoint
+    nap = trio.CancelScope()
+
+    async def probe(started: Started) -> None:
+        def take(result: ProbeResult) -> None:
+            reports = [_report(services, pace, each) for each in pace.finish(started, result)]
+            if not all(reports):
+                nap.cancel()  # nothing will change, but the next probe has to wait for this one no more
+
+        await run_probe(pace.plan.spec, services.network, services.names, take)
+
+    async with trio.open_nursery() as probes:
+        while (node := services.board.state.config.node(endpoint.node)) is not None:
+            health = services.board.state.health[endpoint]
+            due = pace.due(health, services.board.state.config.globals, wanted=wants_probe(node, endpoint, health))
+            if due <= trio.current_time():
+                started = pace.start(trio.current_time(), _dice_interval(services, pace.plan), health)
+                probes.start_soon(probe, started)
+                await trio.lowlevel.checkpoint()
+                continue
+            with trio.CancelScope(deadline=due) as nap:
+                await services.board.wait_health(endpoint, health)
 
 
-def _plan(state: State, endpoint: Endpoint) -> tuple[ProbeSpec, float] | None:
-    """How and how often (seconds) to probe; None when the endpoint is not to be probed."""
-    node = state.config.node(endpoint.node)
-    spec = None if node is None else spec_for(node, endpoint.transport, state.config.globals)
+def _dice_interval(services: Services, plan: Plan) -> float:
+    return plan.interval * (1 + services.dice.uniform(-JITTER, JITTER))
+
+
+def _last_probe(services: Services, endpoint: Endpoint) -> float:
+    """When the last probe of the endpoint had its result, on Trio's clock; -inf when there was none."""
+    health = services.board.state.health.get(endpoint)
+    if health is None or health.last_probe_at is None:
+        return float("-inf")
+    return services.clock.deadline(health.last_probe_at)
+
+
+def _plan(state: State, endpoint: Endpoint) -> Plan | None:
+    """How and how often to probe; None when the endpoint is not to be probed."""
+    node, settings = state.config.node(endpoint.node), state.config.globals
+    spec = None if node is None else spec_for(node, endpoint.transport, settings)
     if node is None or spec is None:
         return None
-    return spec, node.probe_interval if node.probe_interval is not None else state.config.globals.probe_interval
+    interval = settings.probe_interval if node.probe_interval is None else node.probe_interval
+    return Plan(spec, interval, settings.probe_fast_interval, follows(node, endpoint))
 
 
-def _report(services: Services, endpoint: Endpoint, result: ProbeResult) -> None:
-    at, wall_ms = services.clock.now(), services.clock.wall_ms()
+def _report(services: Services, pace: Pace, result: ProbeResult) -> bool:
+    """Tells the hub; False when it hears nothing, so that no change is to be waited for."""
+    at, wall_ms, overflowed = services.clock.now(), services.clock.wall_ms(), services.reporter.overflowed
+    endpoint, was_short = pace.plan.spec.endpoint, pace.is_short
+    pace.is_short = isinstance(result, Shortage)
     match result:
         case Good():
             event = ProbeSucceeded(at=at, wall_ms=wall_ms, endpoint=endpoint, latency=result.latency)
@@ -109,4 +150,7 @@ def _report(services: Services, endpoint: Endpoint, result: ProbeResult) -> None
             services.reporter.send_nowait(ProbeSilent(at=at, wall_ms=wall_ms, endpoint=endpoint))
         case Shortage():
             services.ledger.shortages["probe"] += 1
-            log.warning("cannot probe %s: %s", endpoint, result.error)
+            if not was_short:  # once, however long it lasts
+                log.warning("cannot probe %s: %s", endpoint, result.error)
+            return False
+    return services.reporter.overflowed == overflowed

@@ -2,7 +2,7 @@
 
 import logging
 
-from ..state.events import Event
+from ..state.events import Event, OperatorReleased
 from ..state.model import Override, State, Verdict
 from ..state.verdict import NO_OVERRIDE
 
@@ -19,10 +19,8 @@ def log_transitions(before: State, event: Event, after: State) -> None:
         _log_verdicts(before, after)
     if after.overrides is not before.overrides:
         _log_wishes(before, after)
-    for key in before.pins.keys() - after.pins.keys():
-        log.warning("%s: the pin on %s is released", key, before.pins[key])
-    for key in after.pins.keys() - before.pins.keys():
-        log.info("%s: pinned to %s", key, after.pins[key])
+    if after.pins is not before.pins:
+        _log_pins(before, event, after)
     if after.switches is not before.switches:
         _log_switches(before, after)
 
@@ -38,6 +36,20 @@ def _log_verdicts(before: State, after: State) -> None:
         level = logging.WARNING if health.verdict in _LOUD else logging.INFO
         error = f": {health.last_error}" if health.verdict is Verdict.UNHEALTHY and health.last_error else ""
         log.log(level, "%s is %s (was %s)%s", endpoint, health.verdict.value, known.verdict.value, error)
+
+
+def _log_pins(before: State, event: Event, after: State) -> None:
+    """A pin that goes without having been asked to is worth a warning: the operator's choice is overruled."""
+    for key in sorted(before.pins.keys() | after.pins.keys(), key=str):
+        was, now = before.pins.get(key), after.pins.get(key)
+        if was == now:
+            continue
+        if now is not None:
+            log.info("%s: pinned to %s", key, now)
+        elif isinstance(event, OperatorReleased):
+            log.info("%s: the pin on %s is released by the operator", key, was)
+        else:
+            log.warning("%s: the pin on %s is released", key, was)
 
 
 def _log_switches(before: State, after: State) -> None:
@@ -57,7 +69,9 @@ def _log_switches(before: State, after: State) -> None:
 
 
 def _log_wishes(before: State, after: State) -> None:
-    for name in before.overrides.keys() | after.overrides.keys():
+    for name in sorted(before.overrides.keys() | after.overrides.keys()):
+        if after.config.node(name) is None:
+            continue  # the wish went with its node
         was, now = before.overrides.get(name, NO_OVERRIDE), after.overrides.get(name, NO_OVERRIDE)
         if was != now:
             log.info("%s: %s", name, _wish_in_words(now))
