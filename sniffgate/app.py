@@ -3,21 +3,40 @@
     gateway = await nursery.start(serve, config)       # in a library or a test
     trio.run(serve_until_signalled, path)              # the command line
 
-`serve` touches no signals, no logging set-up, no process limits and no global state, so several gateways run in one process.
+`serve` touches no signals, no logging set-up, no process limits and no global state, so several gateways run in one
+process.
 """
 
+import functools
+import gc
+import logging
+import os
 import random
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
 
+import attrs
 import trio
 
+from .config.load import load_text, read_file
 from .config.schema import Config
+from .errors import CannotBind, ConfigError
 from .net.relay import Relay
 from .net.relay_tasks import TaskRelay
 from .net.resolver import Resolver
 from .net.sockets import SocketNetwork
+from .tasks.config_file import ConfigFile, digest_of, is_regular
 from .tasks.gateway import Companion, Gateway, run_gateway
 from .tasks.hub import Observer
+from .tasks.recording import Recording
+from .tasks.reload import Reloader, log_warnings
+from .tasks.signals import SIGNALS, obey_signals
+from .tasks.watch import watch_config
+
+log = logging.getLogger("sniffgate")
+
+SWITCH_INTERVAL = 0.0005  # seconds that Trio's thread and the relay engine may make each other wait
 
 
 async def serve(
@@ -52,3 +71,126 @@ async def serve(
         )
     finally:
         names.close()
+
+
+def tune_interpreter() -> None:
+    """Makes this process as prompt as a gateway should be; for its owner to call once, when all is set up.
+
+    Two things that `serve` leaves alone, since they are the whole process's. The interpreter's lock changes hands
+    every 0.5 ms instead of every 5, which is what one thread with a long step can make the other wait. And what exists
+    by now is left out of garbage collections for good: a full one walks it for 5 to 10 ms, in which no byte moves.
+    """
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    gc.freeze()
+
+
+async def serve_until_signalled(
+    path: str | os.PathLike[str],
+    *,
+    admin: str | None = None,
+    max_flows: int | None = None,
+    in_force: Callable[[Config], object] | None = None,
+    companions: Sequence[Companion] = (),
+    began: float | None = None,
+) -> None:
+    """Runs the gateway that the file at `path` describes, with its control port, until SIGTERM or SIGINT.
+
+    The first of them stops it within `shutdown_grace_ms`, the second at once. SIGHUP and changes of the file reload it.
+    `admin` overrules the file's `admin_listen`; `in_force` hears of every configuration that is put in force, the first
+    before anything is bound. `began` is when the process did, in seconds of `time.perf_counter`. Main thread only.
+    Errors: `ConfigError`, `CannotBind`, both before a client was taken.
+    """
+    refusal: ConfigError | CannotBind | None = None
+    with trio.open_signal_receiver(*SIGNALS) as signals:
+        run = _FileRun(os.fspath(path), admin, in_force or (lambda _: None), began or time.perf_counter())
+        async with trio.open_nursery() as beside:
+            run.starting = beside.cancel_scope
+            beside.start_soon(functools.partial(obey_signals, signals, stop=run.stop, reload=run.reload))
+            try:
+                await run.serve(max_flows, companions)
+            except (ConfigError, CannotBind) as error:  # kept for outside: the nursery would wrap it in a group
+                refusal = error
+            beside.cancel_scope.cancel()
+    if refusal is not None:
+        raise refusal
+
+
+@attrs.define(eq=False)
+class _FileRun:
+    """A gateway that was started from a file, and what stands beside it."""
+
+    path: str
+    admin: str | None
+    in_force: Callable[[Config], object]
+    began: float
+    starting: trio.CancelScope | None = None
+    gateway: Gateway | None = None
+    recording: Recording | None = None
+
+    def stop(self, grace: float | None) -> None:
+        """Ends the gateway, or its start."""
+        if self.gateway is not None:
+            self.gateway.stop(grace)
+        elif self.starting is not None:
+            self.starting.cancel()
+
+    async def reload(self) -> None:
+        """Reads the file again, and opens the event log again; nothing to do while starting."""
+        await trio.lowlevel.checkpoint()
+        if self.gateway is None:
+            return
+        if self.recording is not None:
+            self.recording.reopen(self.gateway.state)
+        await self.gateway.reload()
+
+    def amended(self, config: Config) -> Config:
+        """The configuration with the command line's last word."""
+        if self.admin is None:
+            return config
+        return attrs.evolve(config, globals=attrs.evolve(config.globals, admin_listen=self.admin))
+
+    async def serve(self, max_flows: int | None, companions: Sequence[Companion]) -> None:
+        """Runs from reading the file to the event log's last line."""
+        content = read_file(self.path)
+        config = self.amended(load_text(content, file=self.path))
+        self.in_force(config)
+        log_warnings(config)
+        reloader = Reloader(
+            ConfigFile(self.path), digest_of(content), amend=self.amended, check=_check, in_force=self.in_force
+        )
+        recording = self.recording = Recording(config)
+
+        async def keep_company(gateway: Gateway) -> None:
+            self.gateway = gateway
+            gateway.reloader = reloader
+            recording.begin(gateway.state)
+            self._say_ready(gateway)
+            async with trio.open_nursery() as nursery:
+                if is_regular(self.path):
+                    nursery.start_soon(_watch, gateway, reloader)
+                else:
+                    log.info("not a regular file: changes are not noticed", extra={"path": self.path})
+
+        try:
+            await serve(
+                config,
+                companions=[keep_company, *companions],
+                observers=[recording.observe],
+                path=self.path,
+                max_flows=max_flows,
+            )
+        finally:
+            await recording.close()
+
+    def _say_ready(self, gateway: Gateway) -> None:
+        where = " ".join(f"{name}={address}" for name, address in gateway.addresses.items())
+        took = (time.perf_counter() - self.began) * 1000
+        log.info("ready", extra={"listeners": where, "config": self.path, "ms": f"{took:.1f}"})
+
+
+async def _watch(gateway: Gateway, reloader: Reloader) -> None:
+    await gateway.services.run_again_after_crashes("config watcher", lambda: watch_config(gateway, reloader))
+
+
+def _check(config: Config) -> None:
+    pass

@@ -17,6 +17,7 @@ import trio
 
 from ..address import Address
 from ..config.schema import Config, ListenerConfig, Transport
+from ..errors import CommandRefused
 from ..net.ports import Acceptor, DatagramPort, Names, Network
 from ..net.relay import EndReason, Relay
 from ..state.events import (
@@ -38,6 +39,7 @@ from .flow_log import FlowLog
 from .hub import CHANNEL_SLOTS, Item, Observer, Reporter, run_hub
 from .ledger import Ledger
 from .listener import Listener
+from .reload import Reloader
 from .services import Services, Slots
 from .ticker import tick_forever
 from .transitions import log_transitions
@@ -73,6 +75,7 @@ class Gateway:
         self.path = path
         self.loaded_at_ms = services.clock.wall_ms()
         self.reload_report: ReloadReport | None = None
+        self.reloader: Reloader | None = None  # None: it was not started from a file
         self.stopping = trio.Event()
         self._flow_log = flow_log
         self._doors: trio.Nursery | None = None
@@ -94,6 +97,11 @@ class Gateway:
     def addresses(self) -> Mapping[str, Address]:
         """Where each listener is bound, with its real port."""
         return {listener.settings.name: listener.address for listener in self.listeners.values()}
+
+    @property
+    def leaving(self) -> tuple[Listener, ...]:
+        """The listeners that a reload removed, while their flows drain."""
+        return tuple(self._leaving)
 
     async def wait_for(self, predicate: Callable[[State], bool]) -> State:
         """Returns the first published state that `predicate` is true of, the present one included."""
@@ -139,15 +147,25 @@ class Gateway:
     async def apply(self, config: Config) -> State:
         """Puts `config` in force: binds, then folds, then lets go of what is not needed any more.
 
-        Unchanged listeners, flows and health are untouched. Errors: `CannotBind`; then everything is as it was.
+        Unchanged listeners, flows and health are untouched. Errors: `CannotBind`, or `CommandRefused` while stopping;
+        then everything is as it was.
         """
         async with self._changing:
-            rebinding = await open_new_sockets(self.services.network, self.listeners, config)
+            if self.stopping.is_set():
+                raise CommandRefused("the gateway is stopping")
+            rebinding = await open_new_sockets(self.services.network, self.listeners, config, self._leaving)
             with trio.CancelScope(shield=True):  # half applied is worse than a moment late: the hub answers at once
                 state = await self._ask(ConfigApplied(**self._times(), config=config))
                 self._adopt(config, rebinding.opened)
             self.loaded_at_ms = self.services.clock.wall_ms()
             return state
+
+    async def reload(self) -> ReloadReport:
+        """Reads the configuration file and puts it in force; what is wrong with it is in the report, never raised."""
+        if self.reloader is None:
+            await trio.lowlevel.checkpoint()
+            return self.report_reload(ok=False, message="there is no configuration file to read")
+        return await self.reloader.reload(self)
 
     def report_reload(self, *, ok: bool, message: str) -> ReloadReport:
         """Remembers how an attempt to reload ended, for `status`."""
@@ -167,6 +185,8 @@ class Gateway:
         for key, settings in wanted.items():
             if key in self.listeners:
                 self.listeners[key].change(settings)
+                if key in opened:  # an earlier change took its socket and could not give it back
+                    self.listeners[key].resume(opened[key])
             else:
                 self._open(settings, opened[key])
         self._flow_log.mode = config.globals.flow_log
@@ -175,6 +195,9 @@ class Gateway:
 
     def _open(self, settings: ListenerConfig, socket: Acceptor | DatagramPort) -> None:
         assert self._doors is not None
+        if self.stopping.is_set():  # the end overtook a reload
+            socket.close()
+            return
         listener = Listener(self.services, settings, socket)
         self.listeners[socket_key(settings)] = listener
         self._doors.start_soon(listener.run)
@@ -235,8 +258,8 @@ async def run_gateway(
 ) -> None:
     """Runs a gateway on any network, and reports it as started once every listener is bound.
 
-    `companions` run beside it until the last flow has ended. `max_flows` bounds flows and sessions of all listeners together.
-    Returns after `Gateway.stop`; *Cancellation:* ends it at once, with nothing left behind.
+    `companions` run beside it until the last flow has ended. `max_flows` bounds the flows and sessions of all listeners
+    together. Returns after `Gateway.stop`; *Cancellation:* ends it at once, with nothing left behind.
     Errors: `CannotBind` before it has started.
     """
     clock = Clock()

@@ -1,0 +1,57 @@
+"""`sniffgate check FILE`: all that is wrong with a configuration, at once."""
+
+import json
+import sys
+
+import click
+
+from ..config.load import load_text, read_file
+from ..config.schema import Config
+from ..errors import ConfigError
+
+
+@click.command("check")
+@click.argument("file", type=click.Path(allow_dash=True))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout instead.")
+def check(file: str, as_json: bool) -> int:
+    """Check the configuration FILE ("-": standard input): one line on stderr for each fault and each warning.
+
+    Ends with 0 when it can be used, with 1 when it cannot.
+    """
+    try:
+        config = _load(file)
+    except ConfigError as error:
+        if as_json:
+            _print_json(error, None)
+        for fault in () if as_json else error.faults:
+            click.echo(str(fault), err=True)
+        return 1
+    if as_json:
+        _print_json(None, config)
+        return 0
+    for warning in config.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    click.echo(f"{file}: ok, {_counted(len(config.listeners), 'listener')}, {_counted(len(config.nodes), 'node')}")
+    return 0
+
+
+def _load(file: str) -> Config:
+    if file == "-":
+        return load_text(sys.stdin.buffer.read(), file="<stdin>")
+    return load_text(read_file(file), file=file)
+
+
+def _print_json(error: ConfigError | None, config: Config | None) -> None:
+    faults = error.faults if error is not None else ()
+    found = {
+        "ok": error is None,
+        "faults": [
+            {"file": fault.file, "line": fault.line, "key": fault.key, "message": fault.message} for fault in faults
+        ],
+        "warnings": list(config.warnings) if config is not None else [],
+    }
+    click.echo(json.dumps(found))
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
