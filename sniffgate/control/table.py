@@ -1,0 +1,192 @@
+"""Replies as tables for people. Rich is imported only when a table is drawn: it takes longer than a whole command."""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+Reply = Mapping[str, Any]  # JSON, as the gateway sent it
+_COLOURS = {"healthy": "green", "unhealthy": "red", "probation": "yellow", "draining": "yellow", "disabled": "dim"}
+_STATUS = frozenset({"status", "switch", "auto", "enable", "disable", "drain", "health"})
+
+
+def render(command: str, reply: Reply, *, width: int | None = None, color: bool = False) -> str:
+    """The reply to `command` (its first word) as text, with its end of line; an error is its sentence.
+
+    `width` in columns (None = as wide as the terminal). Nothing that the gateway sent reaches the terminal as anything
+    but plain printable text.
+    """
+    if reply.get("ok") is not True:
+        return f"error: {_plain(reply.get('error', 'no reason given'))}\n"
+    draw = _DRAWERS.get("status" if command in _STATUS else command, _draw_anything)
+    from rich.console import Console
+
+    page = io.StringIO()
+    console = Console(
+        file=page, width=width, force_terminal=color, color_system="auto" if color else None, markup=False, emoji=False,
+        highlight=False, legacy_windows=False,
+    )  # fmt: skip
+    draw(console, reply)
+    return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
+
+
+# --- one drawer for each shape of reply -----------------------------------------------------------
+
+
+def _draw_status(console: Console, reply: Reply) -> None:
+    console.print(
+        f"sniffgate {_plain(reply['version'])}, pid {reply['pid']}, up {_duration(reply['uptime_s'])}, "
+        f"epoch {reply['epoch']}, {_plain(reply['config_path'] or 'no file')}"
+        + ("  STOPPING" if reply["stopping"] else "")
+    )
+    listeners = [[each["name"], each["protocol"], each["address"], each["pool"]] for each in reply["listeners"]]
+    _print_table(console, ["listener", "protocol", "address", "pool"], listeners)
+    routes = [
+        [f"{pool}/{transport}", ", ".join(route["active"]) or "nothing", ", ".join(route["standbys"]),
+         route["trial"], route["pin"], route["mode"]]
+        for pool, transports in reply["pools"].items()
+        for transport, route in transports.items()
+    ]  # fmt: skip
+    _print_table(console, ["route", "active", "standby", "trial", "pin", "mode"], routes)
+    _print_table(
+        console,
+        ["node", "pool", "state", "priority", "tcp", "udp", "flows", "to node", "from node", "last error"],
+        [_node_row(node) for node in reply["nodes"]],
+        state_column=2,
+    )
+    _draw_reload(console, reply["reload"])
+    switches = [
+        [_time(each["ts_ms"]), f"{each['pool']}/{each['protocol']}", f"{each['from'] or 'nothing'} -> "
+         f"{each['to'] or 'nothing'}", each["reason"], each["detail"]]
+        for each in reply["recent_switches"][-10:]
+    ]  # fmt: skip
+    _print_table(console, ["switched", "route", "change", "reason", "evidence"], switches)
+
+
+def _node_row(node: Reply) -> list[object]:
+    stats = node["stats"]
+    flows = stats["tcp_conns_active"] + stats["udp_sessions_active"]
+    word = node["state"]
+    if node["draining"]:
+        until = node["draining_until_ms"]
+        word = f"{word}, draining" if word != "draining" else word
+        word += f" until {_time(until)}" if until is not None else ""
+    sent, received = _bytes(stats["bytes_tx"]), _bytes(stats["bytes_rx"])
+    return [
+        node["name"], node["pool"], word, node["priority"], node["tcp"], node["udp"], flows, sent, received,
+        node["last_error"],
+    ]  # fmt: skip
+
+
+def _draw_reload(console: Console, reload: Reply | None) -> None:
+    if reload is not None:
+        outcome = "reload" if reload["ok"] else "RELOAD FAILED"
+        console.print(f"\n{outcome} at {_time(reload['at_ms'])}: {_plain(reload['message'])}")
+
+
+def _draw_stats(console: Console, reply: Reply) -> None:
+    rows: list[list[object]] = []
+    for key, value in reply.items():
+        if isinstance(value, dict):
+            rows += [[f"{key}.{name}", count] for name, count in value.items() if count]
+        elif key != "ok":
+            rows.append([key, value])
+    _print_table(console, ["counter", "value"], rows)
+
+
+def _draw_why(console: Console, reply: Reply) -> None:
+    console.print("\n".join(_plain(line) for line in str(reply["text"]).splitlines()))
+
+
+def _draw_events(console: Console, reply: Reply) -> None:
+    named = ("ts_ms", "epoch", "type", "node", "protocol", "route", "from", "to", "detail")
+    rows = [
+        [
+            _time(each["ts_ms"]),
+            each["type"],
+            each.get("route") or "/".join(str(each[key]) for key in ("node", "protocol") if key in each),
+            f"{each['from'] or 'nothing'} -> {each['to'] or 'nothing'}" if "to" in each else "",
+            ", ".join(str(value) for key, value in each.items() if key not in named),
+            each.get("detail", ""),
+        ]
+        for each in reply["events"]
+    ]
+    _print_table(console, ["time", "event", "where", "change", "reason", "detail"], rows)
+
+
+def _draw_help(console: Console, reply: Reply) -> None:
+    _print_table(console, ["command", "meaning"], [[each["usage"], each["meaning"]] for each in reply["commands"]])
+
+
+def _draw_anything(console: Console, reply: Reply) -> None:
+    message = reply.get("message")
+    console.print(_plain(message) if message is not None else "\n".join(f"{k}: {_plain(v)}" for k, v in reply.items()))
+
+
+_DRAWERS: dict[str, Callable[[Console, Reply], None]] = {
+    "status": _draw_status,
+    "stats": _draw_stats,
+    "why": _draw_why,
+    "events": _draw_events,
+    "help": _draw_help,
+}
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+def _print_table(
+    console: Console, titles: Sequence[str], rows: Iterable[Sequence[object]], state_column: int | None = None
+) -> None:
+    from rich.text import Text
+
+    table = _empty_table(titles)
+    for row in rows:
+        cells = [Text(_plain(value)) for value in row]
+        if state_column is not None:
+            cells[state_column].stylize(_COLOURS.get(str(row[state_column]).partition(",")[0].split(" ")[0], ""))
+        table.add_row(*cells)
+    if table.row_count:
+        console.print()
+        console.print(table)
+
+
+def _empty_table(titles: Sequence[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in titles:
+        table.add_column(title, overflow="fold")
+    return table
+
+
+def _plain(value: object) -> str:
+    """A cell's text: a name or an error may hold anything, a terminal would obey some of it."""
+    if value is None:
+        return ""
+    return "".join(char if char.isprintable() else " " if char == "\n" else "?" for char in str(value))
+
+
+def _time(wall_ms: float) -> str:
+    moment = datetime.datetime.fromtimestamp(wall_ms / 1000, tz=datetime.UTC)
+    return moment.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m{rest:02}s" if hours else f"{minutes}m{rest:02}s" if minutes else f"{seconds:.1f}s"
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
