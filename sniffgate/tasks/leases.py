@@ -1,7 +1,8 @@
 """Leases: what a listener holds per endpoint, flows under one cancel scope.
 
-Draining is one assignment to that scope's deadline. A lease whose scope was cancelled is never used again: the next flow
-opens a new one, so after a drain a lease is empty by construction.
+Draining is one assignment to that scope's deadline. A lease that retires takes no new flow, and one whose scope was
+cancelled is never used again: the next flow opens a new lease, without a deadline that was meant for others. So after a
+drain a lease is empty by construction.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,6 +17,8 @@ from ..state.model import Endpoint, State
 from ..state.terms import LeaseKind, Subject, Terms, terms_at
 from .clock import Clock
 
+_Key = tuple[str, Endpoint, Address, Address]  # pool, endpoint, its configured address, and the literal one
+
 
 @attrs.define(eq=False)
 class Lease:
@@ -29,8 +32,8 @@ class Lease:
     missing_since: float | None = None  # Trio's clock; None while the address is in the answer
     flows: int = 0
     cut_reason: EndReason = EndReason.DRAINED
-    opened: trio.Event = attrs.field(factory=trio.Event)
     _nursery: trio.Nursery | None = None
+    _early: list[tuple[Callable[..., Awaitable[object]], tuple[object, ...]]] = attrs.field(factory=list)
 
     @property
     def endpoint(self) -> Endpoint:
@@ -43,11 +46,17 @@ class Lease:
         return self.scope.cancel_called
 
     def start(self, flow: Callable[..., Awaitable[object]], *args: object) -> bool:
-        """Starts a flow inside the lease and passes ownership of `args` to it; False, and nothing done, when it is over."""
-        if self.is_over or self._nursery is None:
+        """Starts a flow inside the lease and passes ownership of `args` to it.
+
+        False, and nothing done, when it is over.
+        """
+        if self.is_over:
             return False
         self.flows += 1
-        self._nursery.start_soon(self._run, flow, *args)
+        if self._nursery is None:
+            self._early.append((flow, args))
+        else:
+            self._nursery.start_soon(self._run, flow, *args)
         return True
 
     async def keep(self) -> None:
@@ -55,7 +64,9 @@ class Lease:
         with self.scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
-                self.opened.set()
+                for flow, args in self._early:
+                    nursery.start_soon(self._run, flow, *args)
+                self._early.clear()
                 await trio.sleep_forever()
 
     async def _run(self, flow: Callable[..., Awaitable[object]], *args: object) -> None:
@@ -72,29 +83,40 @@ class Lease:
 
 
 class LeaseBook:
-    """The leases of one listener, by endpoint and address."""
+    """The leases of one listener. For each pool, endpoint and address at most one takes new flows; others retire."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._leases: dict[tuple[Endpoint, Address, Address], Lease] = {}
+        self._leases: dict[Lease, None] = {}  # all of them, oldest first
+        self._open: dict[_Key, Lease] = {}  # those that take new flows
         self._named = trio.Event()
         self._closing: EndReason | None = None
         self._last_deadline = float("inf")
 
     def __iter__(self) -> Iterator[Lease]:
-        return iter(list(self._leases.values()))
+        return iter(list(self._leases))
 
-    async def lease_for(
+    @property
+    def closing(self) -> EndReason | None:
+        """Why every flow of the listener ends, once it does."""
+        return self._closing
+
+    def lease_for(
         self, state: State, endpoint: Endpoint, configured: Address, address: Address, pool: PoolConfig,
         keepers: trio.Nursery,
     ) -> Lease:  # fmt: skip
-        """The lease for flows to `address` of `endpoint`, opened now (kept by a task in `keepers`) unless there is one."""
-        key = (endpoint, configured, address)
-        lease = self._leases.get(key)
-        if lease is None or lease.is_over:
+        """The lease for a new flow to `address` of `endpoint`; a new one is kept by a task in `keepers`.
+
+        Start the flow before the next checkpoint: until then a new lease may be taken for one that nobody needs.
+        While the listener ends, it ends with it.
+        """
+        key = (pool.name, endpoint, configured, address)
+        lease = self._open.get(key)
+        if lease is None or lease.is_over or (lease.terms.kind is LeaseKind.RETIRING and self._closing is None):
             subject = Subject(endpoint=endpoint, configured=configured, pool=pool)
             lease = Lease(subject, address, terms_at(state, self._clock.now(), subject, Terms()))
-            self._leases[key] = lease
+            self._leases[lease] = None
+            self._open[key] = lease
             if self._closing is not None:
                 self._retire(lease, self._last_deadline, self._closing)
             else:
@@ -102,7 +124,6 @@ class LeaseBook:
             keepers.start_soon(self._keep, key, lease)
             if not configured.is_literal:
                 self._named.set()
-        await lease.opened.wait()
         return lease
 
     def named(self) -> list[Lease]:
@@ -129,14 +150,19 @@ class LeaseBook:
             terms = terms_at(state, now, lease.subject, lease.terms, gone=gone)
             if terms != lease.terms:
                 lease.terms = terms
+                lease.cut_reason = EndReason.DNS_GONE if lease.gone else EndReason.DRAINED
                 self._apply_deadline(lease)
             lease.close_if_idle()
 
     def retire_all(self, at: float, reason: EndReason) -> None:
-        """Ends the listener's flows at `at` (gateway seconds) at the latest; no new terms after that, only earlier ends."""
+        """Ends the listener's flows at `at` (gateway seconds) at the latest.
+
+        No new terms after that, only earlier ends.
+        """
         self._closing, self._last_deadline = reason, min(self._last_deadline, at)
         for lease in self:
             self._retire(lease, self._last_deadline, reason)
+            lease.close_if_idle()
 
     def _retire(self, lease: Lease, at: float, reason: EndReason) -> None:
         if at < lease.terms.deadline:
@@ -145,16 +171,15 @@ class LeaseBook:
             lease.terms, kind=LeaseKind.RETIRING, deadline=min(lease.terms.deadline, at), fallen=True
         )
         self._apply_deadline(lease)
-        lease.close_if_idle()
 
     def _apply_deadline(self, lease: Lease) -> None:
         if not lease.is_over:
             lease.scope.deadline = self._clock.deadline(lease.terms.deadline)
-            lease.cut_reason = EndReason.DNS_GONE if lease.gone else lease.cut_reason
 
-    async def _keep(self, key: tuple[Endpoint, Address, Address], lease: Lease) -> None:
+    async def _keep(self, key: _Key, lease: Lease) -> None:
         try:
             await lease.keep()
         finally:
-            if self._leases.get(key) is lease:
-                del self._leases[key]
+            del self._leases[lease]
+            if self._open.get(key) is lease:
+                del self._open[key]

@@ -32,23 +32,25 @@ class Slots:
     held: int = 0
     _freed: trio.Event = attrs.field(factory=trio.Event)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the next one has to wait for one of these to be given back."""
-        return self.most is not None and self.held >= self.most
+    async def wait_room(self) -> None:
+        """Waits until there is room, and takes nothing."""
+        await trio.lowlevel.checkpoint()
+        while (full := self._full()) is not None:
+            await full._freed.wait()
 
     async def take(self) -> None:
         """Waits for room and takes it. *Cancellation:* nothing is taken."""
-        await trio.lowlevel.checkpoint()
+        await self.wait_room()
         while not self.take_nowait():
-            blocked = self if self.is_full or self.whole is None else self.whole
-            await blocked._freed.wait()
+            await self.wait_room()
 
     def take_nowait(self) -> bool:
         """Takes a slot if there is one."""
-        if self.is_full or (self.whole is not None and not self.whole.take_nowait()):
+        if self._full() is not None:
             return False
         self.held += 1
+        if self.whole is not None:
+            self.whole.held += 1
         return True
 
     def give_back(self) -> None:
@@ -63,6 +65,12 @@ class Slots:
         if most != self.most:
             self.most = most
             self._wake()
+
+    def _full(self) -> "Slots | None":
+        """Which bound stands in the way, if any."""
+        if self.most is not None and self.held >= self.most:
+            return self
+        return None if self.whole is None else self.whole._full()
 
     def _wake(self) -> None:
         self._freed.set()
@@ -117,7 +125,7 @@ class Services:
             log.error("%s crashed; the gateway goes on", what, exc_info=bugs)
 
     async def run_again_after_crashes(self, what: str, task: Callable[[], Awaitable[None]]) -> None:
-        """Runs the async `task` until it returns, starting it again after a crash, ever later if they follow closely."""
+        """Runs `task` until it returns, starting it again after a crash, ever later if they follow closely."""
         pause = RESTART_FIRST
         while True:
             began = trio.current_time()

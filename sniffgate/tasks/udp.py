@@ -166,7 +166,7 @@ class UdpIntake:
             return False
         with contextlib.ExitStack() as stack:
             stack.enter_context(conn)
-            lease = await self._leases.lease_for(
+            lease = self._leases.lease_for(
                 services.board.state, endpoint, node.udp, conn.peer, pool, self._openers
             )
             if session.ended:

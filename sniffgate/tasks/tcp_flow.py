@@ -1,0 +1,126 @@
+"""A TCP flow: a client at its node, from the connection to the line in the flow log."""
+
+from collections.abc import Callable
+
+import attrs
+import trio
+
+from ..config.schema import ListenerConfig, Transport
+from ..net.ports import Conn
+from ..net.relay import Counters, EndReason, RelayLimits
+from ..state.events import FailureKind
+from ..state.model import Endpoint, RouteKey
+from .flow_log import FlowRecord
+from .leases import Lease
+from .services import Services
+
+TRIAL_PROOF = 1.0  # seconds without a reset that prove an endpoint in probation
+
+
+@attrs.define(eq=False)
+class Arrival:
+    """A client that has no node yet."""
+
+    client: Conn
+    listener: ListenerConfig
+    began: float
+    has_slot: bool = False
+    tried: set[str] = attrs.field(factory=set)
+    failed: int = 0  # tries that failed, as against those given up because the endpoint fell meanwhile
+    short: bool = False  # this machine lacked something for at least one try
+
+    @property
+    def route(self) -> RouteKey:
+        """Where its traffic goes."""
+        return RouteKey(self.listener.pool, Transport.TCP)
+
+
+@attrs.define(eq=False)
+class Flow:
+    """A client at its node."""
+
+    arrival: Arrival
+    node: Conn
+    endpoint: Endpoint
+    lease: Lease
+    on_trial: bool
+    counters: Counters = attrs.field(factory=Counters)
+
+
+async def run_flow(services: Services, flow: Flow, leave: Callable[[], None]) -> None:
+    """Relays until the flow is over, then calls `leave`. *Closes:* both connections.
+
+    *Cancellation:* a cut at the lease's deadline. A bug in the relay stops here.
+    """
+    services.ledger.flow_began(flow.endpoint, flow.counters)
+    reason = EndReason.CRASHED
+    cut = True
+    try:
+        with services.containing(f"the relay of a flow to {flow.endpoint}"):
+            reason = await (_relay_on_trial if flow.on_trial else _relay)(services, flow)
+        cut = False
+    finally:
+        if cut:
+            reason = flow.lease.cut_reason if flow.lease.is_over else EndReason.SHUTDOWN
+        for conn in (flow.arrival.client, flow.node):
+            conn.abort()  # nothing is left to do after a relay that ended, and no other way after one that crashed
+        leave()
+        _finish(services, flow, reason)
+
+
+async def _relay(services: Services, flow: Flow) -> EndReason:
+    listener = flow.arrival.listener
+    return await services.relay.relay(
+        flow.arrival.client,
+        flow.node,
+        flow.counters,
+        RelayLimits(idle=listener.idle_timeout, half_close=listener.half_close_timeout),
+        lambda: services.reporter.succeeded(flow.endpoint),
+    )
+
+
+async def _relay_on_trial(services: Services, flow: Flow) -> EndReason:
+    """Relays beside a watch: an endpoint in probation has proved itself after a while without a reset."""
+
+    async def prove() -> None:
+        await trio.sleep(TRIAL_PROOF)
+        services.reporter.succeeded(flow.endpoint)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(prove)
+        reason = await _relay(services, flow)
+        nursery.cancel_scope.cancel()
+    return reason
+
+
+def _finish(services: Services, flow: Flow, reason: EndReason) -> None:
+    arrival = flow.arrival
+    services.ledger.flow_ended(flow.endpoint, flow.counters, reason)
+    services.ledger.leave(arrival.route, flow.endpoint.node)
+    if flow.on_trial:
+        services.ledger.end_trial(flow.endpoint)
+    if reason is EndReason.NODE_RESET and not flow.counters.down:
+        client_spoke = flow.counters.up > 0
+        services.reporter.failed(flow.endpoint, FailureKind.RESET, arrival.client.peer.host, client_spoke=client_spoke)
+    elif reason is EndReason.NODE_RESET:
+        services.reporter.suspected(flow.endpoint)
+    record(services, arrival, reason, flow)
+
+
+def record(services: Services, arrival: Arrival, reason: EndReason, flow: Flow | None = None) -> None:
+    """Counts an ending and puts it in the flow log."""
+    services.ledger.endings[reason] += 1
+    with services.containing("the flow log"):
+        services.write_flow(
+            FlowRecord(
+                listener=arrival.listener.name,
+                protocol=Transport.TCP,
+                client=arrival.client.peer,
+                node=flow.endpoint.node if flow else None,
+                up=flow.counters.up if flow else 0,
+                down=flow.counters.down if flow else 0,
+                duration=services.clock.now() - arrival.began,
+                reason=reason,
+                at=trio.current_time(),
+            )
+        )
