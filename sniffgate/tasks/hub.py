@@ -73,17 +73,36 @@ async def run_hub(items: trio.MemoryReceiveChannel[Item], board: Board, observe:
     """
     with trio.CancelScope(shield=True), items:
         async for event, reply in items:
-            before = board.state
-            sentence = refusal(before, event) if isinstance(event, _OPERATOR) else None
-            if sentence is not None:
-                if reply is not None:
-                    reply.refuse(sentence)
-                continue
-            after = reduce(before, event)
-            observe(before, event, after)
-            board.publish(after)
-            if reply is not None:
-                reply.fulfil(after)
+            try:
+                _fold(event, reply, board, observe)
+            except Exception:
+                _refuse_all(reply, items)
+                raise
+
+
+def _fold(event: Event, reply: Reply | None, board: Board, observe: Observer) -> None:
+    before = board.state
+    sentence = refusal(before, event) if isinstance(event, _OPERATOR) else None
+    if sentence is not None:
+        if reply is not None:
+            reply.refuse(sentence)
+        return
+    after = reduce(before, event)
+    observe(before, event, after)
+    board.publish(after)
+    if reply is not None:
+        reply.fulfil(after)
+
+
+def _refuse_all(reply: Reply | None, items: trio.MemoryReceiveChannel[Item]) -> None:
+    """Nobody may wait for a dead hub: an asker may be shielded, and would keep the gateway from ending."""
+    while True:
+        if reply is not None:
+            reply.refuse("the gateway has crashed")
+        try:
+            _, reply = items.receive_nowait()
+        except (trio.WouldBlock, trio.EndOfChannel):
+            return
 
 
 class Reporter:

@@ -45,10 +45,12 @@ class Legs:
         self._copies = Copies()
 
     async def run(self, leg: Leg) -> None:
-        """Passes the node's replies on until the leg ends. *Closes:* its socket. *Cancellation:* as ended by the lease."""
+        """Passes the node's replies on until the leg ends. It has been entered in the ledger by whoever chose its node.
+
+        *Closes:* its socket. *Cancellation:* as ended by the lease.
+        """
         services, work = self._services, Contained()
         services.ledger.flow_began(leg.endpoint, leg.counters)
-        services.ledger.enter(leg.route, leg.endpoint.node)
         try:
             with leg.conn, services.containing(f"a UDP session at {leg.endpoint}") as work, leg.scope:
                 await self._pass_replies_on(leg)
@@ -79,6 +81,8 @@ class Legs:
     def flush(self, session: Session, leg: Leg) -> None:
         """Sends what waited for the leg."""
         now = trio.current_time()
+        if session.waiting:
+            self._table.touch(session, now)
         while session.waiting:
             payload, again = session.waiting.popleft()
             self.forward(leg, payload, now, again=again)
@@ -86,23 +90,35 @@ class Legs:
     def _replied(self, leg: Leg, payload: bytes) -> None:
         session, now = leg.session, trio.current_time()
         leg.last_reply = now
+        leg.second_tries.clear()
+        session.awaits_reply = False
         if leg is session.leg:
             session.refused_by.clear()
             session.refused_at.clear()
+        if not session.ended:
             self._table.touch(session, now)
-        if leg.trial_until is not None:
-            leg.trial_until = None
-            self._services.ledger.end_trial(leg.endpoint)
+        self.end_trial(leg)
         self._services.reporter.succeeded(leg.endpoint)
+        self._pass_on(leg, payload)
+        if self.winding_down is not None:
+            self._end(session, self.winding_down)
+            leg.end(self.winding_down)  # the session may have ended before
+
+    def _pass_on(self, leg: Leg, payload: bytes) -> None:
         assert self.front is not None
         try:
-            self.front.send_nowait(payload, session.client, session.local)
-        except LocalShortage:
+            self.front.send_nowait(payload, leg.session.client, leg.session.local)
+        except (LocalShortage, trio.ClosedResourceError):  # closed while a reload tries to bind in its place
             self.drop("reply")
         else:
             leg.counters.down += len(payload)
-        if self.winding_down is not None and leg is session.leg:
-            self._end(session, self.winding_down)
+
+    def end_trial(self, leg: Leg) -> None:
+        """Gives the token of a trial back, if it is this leg's still and was not taken by another since."""
+        if leg.trial_until is not None:
+            if trio.current_time() < leg.trial_until:
+                self._services.ledger.end_trial(leg.endpoint)
+            leg.trial_until = None
 
     # --- refusals -------------------------------------------------------------------------------------
 
@@ -149,11 +165,10 @@ class Legs:
 
     def _finish(self, leg: Leg, reason: EndReason) -> None:
         services, session = self._services, leg.session
-        self._table.left.discard(leg)
+        self._table.forget(leg)
         services.ledger.flow_ended(leg.endpoint, leg.counters, reason)
         services.ledger.leave(leg.route, leg.endpoint.node)
-        if leg.trial_until is not None:
-            services.ledger.end_trial(leg.endpoint)
+        self.end_trial(leg)
         self.record(session, leg, reason)
         if session.leg is leg:
             session.leg = None
@@ -172,7 +187,7 @@ class Legs:
                 node=leg.endpoint.node if leg else None,
                 up=leg.counters.up if leg else 0,
                 down=leg.counters.down if leg else 0,
-                duration=now - session.began,
+                duration=now - (leg.opened_at if leg else session.began),
                 reason=reason,
                 at=now,
             )

@@ -40,6 +40,8 @@ class Listener:
         self._slots = Slots(settings.max_connections, services.flow_slots)
         self._mode = _Mode.OPEN
         self._closed = trio.Event()
+        self._has_let_go = False  # stopped, and its forwarder waits on the socket no more
+        self._is_reclaimed = False  # stopped, and its address is needed for another one
         self._inner = trio.CancelScope()
         self._outer: trio.CancelScope | None = None
         self._end = float("inf")
@@ -82,10 +84,11 @@ class Listener:
                         await self._services.run_again_after_crashes(
                             f"listener {self.settings.name}", lambda: self._run_inner(intake)
                         )
-                if isinstance(intake, TcpIntake):
+                self._has_let_go = True
+                if isinstance(intake, TcpIntake) or self._is_reclaimed:
                     self._give_up_socket()
         finally:
-            self.socket.close()
+            self._give_up_socket()
             self._over = True
 
     async def _run_inner(self, intake: TcpIntake | UdpIntake) -> None:
@@ -121,6 +124,7 @@ class Listener:
         """Takes on new settings for new flows; the address is the same. The flows of another pool drain."""
         moved = settings.pool != self.settings.pool
         self.settings = settings
+        self._drain_timeout = self.drain_timeout  # remembered: the pool may be gone when the listener goes
         self._slots.resize(settings.max_connections)
         if moved:
             self._inner.cancel()  # the inner nursery starts again on the other route
@@ -140,6 +144,18 @@ class Listener:
         if self._outer is not None:
             self._outer.deadline = self._services.clock.deadline(self._end)
         self._enter(_Mode.STOPPED)
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether it is without a socket until `resume`."""
+        return self._mode is _Mode.SUSPENDED
+
+    async def reclaim(self) -> None:
+        """Takes the socket of a stopped listener away, replies still to come or not. Returns when it is closed."""
+        self._is_reclaimed = True
+        if self._has_let_go:
+            self._give_up_socket()
+        await self._closed.wait()
 
     async def suspend(self) -> None:
         """Takes no clients until `resume`; flows go on. Returns when the socket is closed."""
