@@ -48,13 +48,13 @@ class Terms:
     deadline: float = NEVER
     was_usable: bool = False  # the endpoint has been usable at some time of the lease
     fallen: bool = False  # retiring because the endpoint may not be used, rather than because another is preferred
-    ordered: tuple[float, float | None] | None = None  # the operator's drain (when, seconds) that set the deadline
+    ordered: tuple[float, float] | None = None  # the operator's drain (when, seconds) that set the deadline
 
 
 def terms_at(state: State, now: float, subject: Subject, before: Terms, *, gone: bool = False) -> Terms:
     """The terms that follow from `state` at `now`. `gone`: the flows' address left the name's answer for good.
 
-    A deadline moves closer, or is lifted; only an operator's new drain order may set it anew.
+    A deadline moves closer, or is lifted; only an operator's drain order may set it anew.
     """
     node = state.config.node(subject.endpoint.node)
     is_present = (
@@ -78,13 +78,10 @@ def terms_at(state: State, now: float, subject: Subject, before: Terms, *, gone:
 
 def _fallen(state: State, now: float, subject: Subject, pool: PoolConfig, before: Terms) -> Terms:
     wish = override_of(state, subject.endpoint.node)
-    ordered = (wish.drain_at, wish.drain) if wish.drain is not None else None
-    if ordered is not None and ordered != before.ordered:
-        deadline = ordered[0] + (wish.drain or 0.0)
-    elif before.fallen:
+    ordered = None if wish.drain is None else (wish.drain_at, wish.drain)
+    if before.fallen and ordered == before.ordered:
         return before
-    else:
-        deadline = min(before.deadline, now + pool.drain_timeout)
+    deadline = min(before.deadline, now + pool.drain_timeout) if ordered is None else sum(ordered)
     return Terms(kind=LeaseKind.RETIRING, deadline=deadline, was_usable=before.was_usable, fallen=True, ordered=ordered)
 
 
