@@ -17,9 +17,9 @@ from ..config.schema import GlobalConfig, NodeConfig, Transport
 from ..errors import ConnectFailed, DatagramRefused, LocalShortage, NameUnresolved, PeerReset
 from ..net.ports import Conn, Names, Network
 from ..state.model import Endpoint
+from .connect import connect_first
 
 ANSWER_LIMIT = 64 * 1024  # bytes read in search of the expected answer
-STAGGER = 0.25  # seconds after which the next address is tried beside one that hangs (RFC 8305, section 5)
 FAREWELL = 0.05  # seconds in which a probed server may end its side, one round trip not counted
 _FAREWELL_READS = 16
 _QUOTED = 32  # bytes of a wrong answer that are worth showing
@@ -163,8 +163,10 @@ async def _probe(spec: ProbeSpec, network: Network, names: Names, opened: list[C
         if spec.endpoint.transport is Transport.UDP:
             failure = await _ask_all(spec, addresses, network, seen)
         else:
-            await _connect_first(spec, addresses, network, seen, opened)
-            failure = await _exchange(opened[0], spec, seen) if opened else seen.verdict()
+            conn = await connect_first(network, addresses, spec.timeout, lambda _, error: seen.note(error))
+            if conn is not None:
+                opened.append(conn)
+            failure = seen.verdict() if conn is None else await _exchange(conn, spec, seen)
         return failure or Good(trio.current_time() - started)
     if not addresses:
         return Bad(f"dns: {_no_answer(spec)}")
@@ -172,33 +174,6 @@ async def _probe(spec: ProbeSpec, network: Network, names: Names, opened: list[C
 
 
 # --- TCP ------------------------------------------------------------------------------------------
-
-
-async def _connect_first(
-    spec: ProbeSpec, addresses: tuple[Address, ...], network: Network, seen: _Seen, opened: list[Conn]
-) -> None:
-    """Returns when one address is connected, as `opened[0]`, or all have failed.
-
-    One that fails makes way for the next at once; beside one that hangs the next starts after a while, short enough
-    that the last one still gets its share of the time.
-    """
-    stagger = min(STAGGER, spec.timeout / (len(addresses) + 1))
-
-    async def connect(address: Address, failed: trio.Event) -> None:
-        try:
-            opened.append(await network.connect_tcp(address))
-        except (ConnectFailed, LocalShortage) as error:
-            seen.note(error)
-            failed.set()
-        else:
-            attempts.cancel_scope.cancel()
-
-    async with trio.open_nursery() as attempts:
-        for address in addresses:
-            failed = trio.Event()
-            attempts.start_soon(connect, address, failed)
-            with trio.move_on_after(stagger):
-                await failed.wait()
 
 
 async def _exchange(conn: Conn, spec: ProbeSpec, seen: _Seen) -> Bad | None:
