@@ -2,18 +2,20 @@
 
 import contextlib
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import attrs
 import trio
 
 from sniffgate.address import Address
 from sniffgate.config.schema import Config, GlobalConfig, ListenerConfig, NodeConfig, PoolConfig, Transport, pool_from
-from sniffgate.net.ports import Conn, DatagramConn
+from sniffgate.net.ports import Conn, DatagramConn, Network
+from sniffgate.net.relay import Relay
 from sniffgate.net.relay_tasks import TaskRelay
 from sniffgate.net.resolver import Resolver
 from sniffgate.tasks.flow_log import FlowLog
 from sniffgate.tasks.gateway import Gateway, run_gateway
+from sniffgate.tasks.hub import Observer
 from sniffgate.testing.backends import Node
 from sniffgate.testing.virtual import VirtualHost, VirtualNetwork
 
@@ -68,6 +70,7 @@ class World:
     nodes: Mapping[str, Node]
     nursery: trio.Nursery
     flows: list[str]
+    crashes: int = 0  # how many contained crashes the test has provoked
 
     async def connect(self) -> Conn:
         """A TCP connection of the client to the gateway."""
@@ -85,8 +88,20 @@ class World:
 
 
 @contextlib.asynccontextmanager
-async def running(config: Config, *, network: VirtualNetwork | None = None) -> AsyncIterator[World]:
-    """A gateway for `config`, with a backend for every node at a literal address. Fails if anything in it crashed."""
+async def running(
+    config: Config,
+    *,
+    network: VirtualNetwork | None = None,
+    through: Callable[[VirtualHost], Network] = lambda host: host,
+    relay: Relay | None = None,
+    observers: tuple[Observer, ...] = (),
+    max_flows: int | None = None,
+) -> AsyncIterator[World]:
+    """A gateway for `config`, with a backend for every node at a literal address.
+
+    `through` may put something between the gateway and its network. Fails if anything in the gateway crashed, unless
+    the test says so in `World.crashes`.
+    """
     network = network or VirtualNetwork()
     flows: list[str] = []
     nodes = {}
@@ -110,16 +125,19 @@ async def running(config: Config, *, network: VirtualNetwork | None = None) -> A
         async def gateway_task(*, task_status: trio.TaskStatus[Gateway]) -> None:
             await run_gateway(
                 config,
-                network=host,
+                network=through(host),
                 names=names,
-                relay=TaskRelay(),
+                relay=relay or TaskRelay(),
                 dice=NoJitter(),
+                observers=observers,
+                max_flows=max_flows,
                 flow_log=FlowLog(config.globals.flow_log, flows.append),
                 task_status=task_status,
             )
 
         gateway: Gateway = await nursery.start(gateway_task)
-        yield World(network, network.host(CLIENT), gateway, nodes, nursery, flows)
+        world = World(network, network.host(CLIENT), gateway, nodes, nursery, flows)
+        yield world
         names.close()
-        assert [] == gateway.services.crashes
+        assert world.crashes == gateway.ledger.crashes, gateway.services.crashes
         nursery.cancel_scope.cancel()
