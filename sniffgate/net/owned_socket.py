@@ -26,6 +26,11 @@ class OwnedSocket:
         return self._sock.fileno()
 
     @property
+    def plain(self) -> socket.socket:
+        """The plain socket, for the relay engine to move bytes with. Stays ours to close."""
+        return self._sock
+
+    @property
     def is_closed(self) -> bool:
         """True after `close` (or `abort`)."""
         return self._sock.fileno() < 0

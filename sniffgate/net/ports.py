@@ -13,7 +13,6 @@ import attrs
 from ..address import Address
 from ..errors import Side
 
-
 # Payload bytes of a refused datagram that Linux quotes in its error queue, without a sign of having cut (measured).
 QUOTED_IPV4 = 520
 QUOTED_IPV6 = 1184

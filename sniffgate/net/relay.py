@@ -57,8 +57,8 @@ class Relay(Protocol):
     ) -> EndReason:
         """Relays until both directions have ended and says how. *Closes:* both connections, whatever happens.
 
-        `on_first_byte` is called once, when the node's first byte has arrived. Half-close is kept; a reset is passed
-        on as a reset after all that came before it was delivered.
+        `on_first_byte` is called once, soon after the node's first byte has arrived. Half-close is kept; a reset is
+        passed on as a reset after all that came before it was delivered.
 
         *Cancellation:* a cut: each side gets an end of stream if no byte of the flow is buffered anywhere, else a
         reset.

@@ -6,11 +6,11 @@ import attrs
 import trio
 
 from ..errors import PeerReset
+from .endings import say_farewell, wait_delivered
 from .ports import Conn
 from .relay import Counters, EndReason, RelayLimits
 
 BUFFER_BYTES = 65536  # the most that one direction of a flow holds in user space
-PATIENCE = 5.0  # seconds that a reader may stand still before a pending reset stops waiting for it
 
 
 class TaskRelay:
@@ -37,7 +37,7 @@ class TaskRelay:
                 pumps.start_soon(_pump, flow, flow.up)
                 pumps.start_soon(_pump, flow, flow.down)
                 await flow.one_side_gone.wait()
-                await _wait_delivered(client if flow.reason is EndReason.NODE_RESET else node)
+                await wait_delivered(client if flow.reason is EndReason.NODE_RESET else node)
                 pumps.cancel_scope.cancel()
         finally:
             flow.say_farewell()
@@ -146,25 +146,9 @@ class _Flow:
             self.scope.cancel()
 
     def say_farewell(self) -> None:
-        """Closes both sides, synchronously, each in the way that tells its peer what became of the stream."""
-        client, node = self.up.source, self.up.sink
-        if self.reason is EndReason.COMPLETE:
-            reset_client = reset_node = False
-        elif self.reason is EndReason.CLIENT_RESET:
-            reset_client, reset_node = False, True
-        elif self.reason is EndReason.NODE_RESET:
-            # After its end of stream a reset could only destroy, on some systems, what the client has not read.
-            reset_client, reset_node = not self.down.ended or client.unsent() > 0, False
-        else:
-            reset_client = reset_node = not self.is_clean()
-        (client.abort if reset_client else client.close)()
-        (node.abort if reset_node else node.close)()
-
-    def is_clean(self) -> bool:
-        """Whether no byte of the flow is held here or on its way, so that an end of stream would not be a lie."""
-        if any(way.holding or way.broken for way in (self.up, self.down)):
-            return False
-        return not (self.up.sink.unsent() or self.down.sink.unsent())
+        """Closes both sides, synchronously."""
+        holding = any(way.holding or way.broken for way in (self.up, self.down))
+        say_farewell(self.up.source, self.down.source, self.reason, client_was_ended=self.down.ended, holding=holding)
 
 
 async def _pump(flow: _Flow, way: _Way) -> None:
@@ -178,18 +162,3 @@ async def _pump(flow: _Flow, way: _Way) -> None:
         return
     await way.sink.send_eof()
     flow.end(way)
-
-
-async def _wait_delivered(conn: Conn) -> None:
-    """Returns when the peer's machine has all that was sent to it, or has taken nothing for `PATIENCE` seconds.
-
-    The kernel has no event for an emptied send queue, so this polls: at once, then ever less often.
-    """
-    left, pause = conn.unsent(), 0.001
-    give_up = trio.current_time() + PATIENCE
-    while left and trio.current_time() < give_up:
-        await trio.sleep_until(min(trio.current_time() + pause, give_up))
-        pause = min(2 * pause, 0.05)
-        before, left = left, conn.unsent()
-        if left < before:
-            give_up = trio.current_time() + PATIENCE

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from trio.testing import MockClock
 
 from sniffgate.errors import PeerReset
+from sniffgate.net.endings import PATIENCE
 from sniffgate.net.ports import Conn
 from sniffgate.net.relay import Counters, EndReason, RelayLimits
-from sniffgate.net.relay_tasks import PATIENCE, TaskRelay
+from sniffgate.net.relay_tasks import TaskRelay
 from sniffgate.testing.fabric import Buffers
 from sniffgate.testing.virtual import VirtualNetwork
 from tests.net.relay_flow import (

@@ -1,0 +1,105 @@
+"""The relay engine: a `Relay` whose bytes are moved by one thread of its own, while Trio owns every lifecycle.
+
+A flow's task parks until the engine lets go of both sockets. Cancelling it asks the engine to detach them and waits for
+that, so no descriptor is ever closed, or its number used again, while the engine may still touch it.
+"""
+
+from collections.abc import Callable
+from typing import NoReturn, cast
+
+import outcome
+import trio
+
+from .endings import say_farewell, wait_delivered
+from .engine_flow import EngineFlow
+from .engine_loop import EngineLoop
+from .ports import Conn
+from .relay import Counters, EndReason, RelayLimits
+from .tcp_sockets import SocketConn
+
+
+class EngineRelay:
+    """A `Relay` for kernel sockets on Linux; `run` must be running while flows are relayed."""
+
+    def __init__(self) -> None:
+        self.loop = EngineLoop()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Runs the engine's thread until `stop` and the last flow is over.
+
+        Shielded: flows that are cancelled need it to let go of their sockets. Errors: a crash of the engine itself.
+        """
+        with trio.CancelScope(shield=True):
+            task_status.started()
+            await trio.to_thread.run_sync(self.loop.run, limiter=trio.CapacityLimiter(1))
+
+    def stop(self) -> None:
+        """Makes `run` return once every flow is over."""
+        self.loop.stop()
+
+    async def relay(
+        self,
+        client: Conn,
+        node: Conn,
+        counters: Counters,
+        limits: RelayLimits,
+        on_first_byte: Callable[[], None] | None = None,
+    ) -> EndReason:
+        """See `Relay.relay`. Errors: `RuntimeError` when the engine met a bug in this flow (it has logged it)."""
+        token = trio.lowlevel.current_trio_token()
+        announce = None if on_first_byte is None else lambda: token.run_sync_soon(on_first_byte)
+        parked = _Parked(token)
+        flow = EngineFlow(
+            self.loop,
+            cast("SocketConn", client).plain,
+            cast("SocketConn", node).plain,
+            counters,
+            limits,
+            announce,
+            parked.wake_soon,
+        )
+        try:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self.loop.attach(flow)
+            await parked.wait(lambda: self.loop.detach(flow))
+            if flow.crashed:
+                raise RuntimeError("the relay engine met a bug in this flow")
+            if flow.survivor is not None:
+                await wait_delivered(client if flow.survivor is flow.client else node)
+        finally:
+            say_farewell(client, node, flow.reason, client_was_ended=flow.node.ended, holding=flow.holding)
+        return flow.reason or flow.timed_out or EndReason.IDLE
+
+
+class _Parked:
+    """A task that waits for the engine to be done with its flow."""
+
+    __slots__ = ("_raise_cancel", "_task", "_token")
+
+    def __init__(self, token: trio.lowlevel.TrioToken) -> None:
+        self._token = token
+        self._task: trio.lowlevel.Task | None = None
+        self._raise_cancel: Callable[[], NoReturn] | None = None
+
+    async def wait(self, detach: Callable[[], None]) -> None:
+        """Returns when the engine is done. *Cancellation:* has the engine let go first."""
+        self._task = trio.lowlevel.current_task()
+
+        def abort(raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
+            self._raise_cancel = raise_cancel
+            detach()
+            return trio.lowlevel.Abort.FAILED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    def wake_soon(self, flow: EngineFlow) -> None:
+        """Called in the engine's thread when it has let go."""
+        self._token.run_sync_soon(self._wake, flow)
+
+    def _wake(self, flow: EngineFlow) -> None:
+        assert self._task is not None
+        ended_by_itself = flow.reason is not None or flow.timed_out is not None or flow.crashed
+        if self._raise_cancel is not None and not ended_by_itself:
+            trio.lowlevel.reschedule(self._task, outcome.capture(self._raise_cancel))
+        else:
+            trio.lowlevel.reschedule(self._task)

@@ -1,0 +1,178 @@
+"""The thread of the relay engine: an epoll set, a queue of commands, timers. No lock is held across a system call.
+
+Commands run between batches of events and never inside one, so no descriptor is given back while an event for it may be
+waiting in the batch. Registering is the exception: it is two atomic steps and may be done from any thread.
+"""
+
+import contextlib
+import heapq
+import itertools
+import logging
+import os
+import select
+import time
+from collections import deque
+from collections.abc import Callable
+
+from .engine_flow import BUFFER_BYTES, NO_INTEREST, End, EngineFlow
+from .pipes import PipePool
+
+log = logging.getLogger("sniffgate")
+
+_IN = select.EPOLLIN
+_OUT = select.EPOLLOUT
+_BROKEN = select.EPOLLERR | select.EPOLLHUP
+EVENTS_PER_POLL = 256
+
+
+class EngineLoop:
+    """One epoll set and the flows in it. `run` is the thread; `attach` to `call` may be called from any thread."""
+
+    def __init__(self) -> None:
+        self.now = time.monotonic()
+        self.buffer = memoryview(bytearray(BUFFER_BYTES))
+        self.pipes = PipePool()
+        self.wakeups = 0  # polls that returned; for tests that idle costs nothing
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll.register(self._wake, _IN)
+        self._ends: dict[int, End] = {}
+        self._commands: deque[Callable[[], None]] = deque()
+        self._woken = False
+        self._stopping = False
+        self._timers: list[tuple[float, int, EngineFlow]] = []
+        self._order = itertools.count()
+
+    # --- from any thread ------------------------------------------------------------------------------
+
+    def attach(self, flow: EngineFlow) -> None:
+        """Starts relaying. Both sockets are the engine's until `flow.on_over` was called."""
+        if flow.limits.idle:
+            self.call(lambda: self.set_timer(flow))
+        for end in (flow.client, flow.node):
+            self._ends[end.fd] = end
+            end.interest = _IN
+        for end in (flow.client, flow.node):
+            with contextlib.suppress(FileExistsError):  # the other end's first event came first, and concerned this one
+                self._epoll.register(end.fd, end.interest or NO_INTEREST)
+        if flow.over:  # the same, and it was the last one too
+            for end in (flow.client, flow.node):
+                with contextlib.suppress(FileNotFoundError):
+                    self._epoll.unregister(end.fd)
+
+    def detach(self, flow: EngineFlow) -> None:
+        """Stops relaying soon; `flow.on_over` tells when. Does nothing when it is over already."""
+        self.call(lambda: self.finish(flow))
+
+    def stop(self) -> None:
+        """Makes `run` return once every flow is over."""
+        self.call(self._stop)
+
+    def call(self, command: Callable[[], None]) -> None:
+        """Runs `command` in the engine's thread, between two batches of events."""
+        self._commands.append(command)
+        if not self._woken:
+            self._woken = True
+            os.eventfd_write(self._wake, 1)
+
+    def __len__(self) -> int:
+        """Flows being relayed."""
+        return len(self._ends) // 2
+
+    # --- in the engine's thread -----------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Relays until stopped. A crash comes out after every flow was let go. *Closes:* epoll set and pipes."""
+        try:
+            while not (self._stopping and not self._ends):
+                events = self._epoll.poll(self._timeout(), EVENTS_PER_POLL)
+                self.wakeups += 1
+                self.now = time.monotonic()
+                for fd, event in events:
+                    end = self._ends.get(fd)
+                    if end is not None:
+                        self._dispatch(end, event)
+                self._run_commands()
+                self._run_timers()
+        finally:
+            for end in list(self._ends.values()):
+                self.finish(end.flow)
+            self.pipes.close()
+            self._epoll.close()
+            os.close(self._wake)
+
+    def _dispatch(self, end: End, event: int) -> None:
+        flow = end.flow
+        try:
+            if event & _OUT and end.interest & _OUT:
+                flow.writable(end)
+            if flow.over:
+                return
+            if end.interest & _IN:
+                flow.readable(end)
+            elif event & _BROKEN:
+                flow.failed(end)
+        except Exception:
+            log.exception("the relay of a flow crashed; the engine goes on")
+            flow.crashed = True
+            self.finish(flow)
+
+    def watch(self, end: End, interest: int) -> None:
+        """See `Loop.watch`."""
+        if interest == end.interest or end.flow.over:
+            return
+        end.interest = interest
+        try:
+            self._epoll.modify(end.fd, interest or NO_INTEREST)
+        except FileNotFoundError:  # `attach` is half way through
+            self._epoll.register(end.fd, interest or NO_INTEREST)
+
+    def set_timer(self, flow: EngineFlow) -> None:
+        """See `Loop.set_timer`."""
+        when, _ = flow.deadline()
+        if when < float("inf"):
+            heapq.heappush(self._timers, (when, next(self._order), flow))
+
+    def finish(self, flow: EngineFlow) -> None:
+        """See `Loop.finish`."""
+        if flow.over:
+            return
+        flow.over = True
+        for end in (flow.client, flow.node):
+            if self._ends.get(end.fd) is end:
+                del self._ends[end.fd]
+                with contextlib.suppress(FileNotFoundError):
+                    self._epoll.unregister(end.fd)
+            flow.holding = flow.holding or end.is_held_up or end.deaf
+        for end in (flow.client, flow.node):
+            if end.pipe is not None:
+                self.pipes.give_back(end.pipe)
+                end.pipe = None
+        flow.on_over(flow)
+
+    def _timeout(self) -> float:
+        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else -1
+
+    def _run_commands(self) -> None:
+        if not self._woken:
+            return
+        self._woken = False  # before looking: a command added from here on wakes the loop again
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+        while self._commands:
+            self._commands.popleft()()
+
+    def _run_timers(self) -> None:
+        while self._timers and self._timers[0][0] <= self.now:
+            _, _, flow = heapq.heappop(self._timers)
+            if flow.over:
+                continue
+            when, reason = flow.deadline()
+            if when > self.now:
+                self.set_timer(flow)
+            else:
+                flow.timed_out = reason
+                self.finish(flow)
+
+    def _stop(self) -> None:
+        self._stopping = True
