@@ -96,6 +96,7 @@ async def running(
     relay: Relay | None = None,
     observers: tuple[Observer, ...] = (),
     max_flows: int | None = None,
+    dice: random.Random | None = None,
 ) -> AsyncIterator[World]:
     """A gateway for `config`, with a backend for every node at a literal address.
 
@@ -128,7 +129,7 @@ async def running(
                 network=through(host),
                 names=names,
                 relay=relay or TaskRelay(),
-                dice=NoJitter(),
+                dice=dice or NoJitter(),
                 observers=observers,
                 max_flows=max_flows,
                 flow_log=FlowLog(config.globals.flow_log, flows.append),
