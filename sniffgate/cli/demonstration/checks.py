@@ -9,7 +9,7 @@ from .nodes import Node
 from .stage import Stage
 from .timeline import Voice
 
-GIVE_UP = 5.0  # seconds after which something is called never seen
+GIVE_UP = 1.0  # seconds past its limit after which something is called never seen
 SETTLE = 1.0  # seconds after which a datagram without an answer is called lost
 
 
@@ -25,7 +25,7 @@ async def moved_to(
     for client in stage.clients:
         seen: float | None = None
         target = node.name if node is not None else "another node"
-        with trio.move_on_after(GIVE_UP):
+        with trio.move_on_after(limit + GIVE_UP):
             request = await client.tally.wait_answer(
                 lambda name: name == node.name if node is not None else leaving is None or name != leaving.name, since
             )
@@ -37,7 +37,7 @@ async def hold(stage: Stage) -> HeldConnection:
     """Opens a connection that is kept; returns once it has been answered."""
     held = HeldConnection(stage.tcp_address)
     stage.visitors.start_soon(held.run)
-    with trio.move_on_after(GIVE_UP):
+    with trio.move_on_after(stage.limits.start):
         await held.began.wait()
     at = held.answers[-1][1] if held.answers else "no node"
     stage.timeline.say(Voice.CLIENT, f"tcp: a connection held open, answered by {at}")
@@ -46,7 +46,7 @@ async def hold(stage: Stage) -> HeldConnection:
 
 async def end_at_deadline(stage: Stage, held: HeldConnection, node: Node, since: float, deadline: float) -> None:
     """Promises that a held connection is served by `node` to the last, and is closed `deadline` after `since`."""
-    with trio.move_on_after(deadline + GIVE_UP):
+    with trio.move_on_after(deadline + stage.limits.drain_late + GIVE_UP):
         await held.ended.wait()
     promises = stage.promises
     late = [name for at, name in held.answers if at >= since]
