@@ -21,6 +21,10 @@ import trio
 
 from .config.load import load_text, read_file
 from .config.schema import Config
+from .control.listening import ControlSocket, open_control
+from .control.recent import Recent
+from .control.server import serve_control
+from .control.token import read_token
 from .errors import CannotBind, ConfigError
 from .net.relay import Relay
 from .net.relay_tasks import TaskRelay
@@ -155,42 +159,56 @@ class _FileRun:
         config = self.amended(load_text(content, file=self.path))
         self.in_force(config)
         log_warnings(config)
+        control = await _open_control(config)
+        recording, recent = Recording(config), Recent()
+        self.recording = recording
         reloader = Reloader(
-            ConfigFile(self.path), digest_of(content), amend=self.amended, check=_check, in_force=self.in_force
+            ConfigFile(self.path), digest_of(content), amend=self.amended, check=_check_token, in_force=self.in_force
         )
-        recording = self.recording = Recording(config)
 
         async def keep_company(gateway: Gateway) -> None:
             self.gateway = gateway
             gateway.reloader = reloader
             recording.begin(gateway.state)
-            self._say_ready(gateway)
+            self._say_ready(gateway, control)
             async with trio.open_nursery() as nursery:
-                if is_regular(self.path):
-                    nursery.start_soon(_watch, gateway, reloader)
-                else:
-                    log.info("not a regular file: changes are not noticed", extra={"path": self.path})
+                nursery.start_soon(self._watch, gateway, reloader)
+                if control is not None:
+                    nursery.start_soon(serve_control, control, gateway, recent)
 
         try:
             await serve(
                 config,
                 companions=[keep_company, *companions],
-                observers=[recording.observe],
+                observers=[recording.observe, recent.observe],
                 path=self.path,
                 max_flows=max_flows,
             )
         finally:
+            if control is not None:
+                control.close()
             await recording.close()
 
-    def _say_ready(self, gateway: Gateway) -> None:
-        where = " ".join(f"{name}={address}" for name, address in gateway.addresses.items())
+    async def _watch(self, gateway: Gateway, reloader: Reloader) -> None:
+        if is_regular(self.path):
+            watch = functools.partial(watch_config, gateway, reloader)
+            await gateway.services.run_again_after_crashes("the config watcher", watch)
+        else:
+            log.info("not a regular file: its changes are not noticed", extra={"path": self.path})
+
+    def _say_ready(self, gateway: Gateway, control: ControlSocket | None) -> None:
+        listeners = " ".join(f"{name}={address}" for name, address in gateway.addresses.items())
         took = (time.perf_counter() - self.began) * 1000
-        log.info("ready", extra={"listeners": where, "config": self.path, "ms": f"{took:.1f}"})
+        admin = control.address if control is not None else "off"
+        log.info("ready", extra={"listeners": listeners, "admin": admin, "config": self.path, "ms": f"{took:.0f}"})
 
 
-async def _watch(gateway: Gateway, reloader: Reloader) -> None:
-    await gateway.services.run_again_after_crashes("config watcher", lambda: watch_config(gateway, reloader))
+async def _open_control(config: Config) -> ControlSocket | None:
+    if not config.globals.admin_listen:
+        return None
+    return await open_control(config.globals.admin_listen, config.globals.admin_token_file, SocketNetwork())
 
 
-def _check(config: Config) -> None:
-    pass
+def _check_token(config: Config) -> None:
+    if config.globals.admin_listen and config.globals.admin_token_file:
+        read_token(config.globals.admin_token_file)

@@ -97,11 +97,14 @@ class ConfigFile:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
+        self.looks = 0  # taken so far
         self._threads = trio.CapacityLimiter(2)  # one that a dead network disk holds up, and one that works
 
     async def look(self) -> Look:
         """What the file holds now. *Cancellation:* at once; the thread ends when the disk answers."""
-        return await trio.to_thread.run_sync(look, self.path, abandon_on_cancel=True, limiter=self._threads)
+        seen = await trio.to_thread.run_sync(look, self.path, abandon_on_cancel=True, limiter=self._threads)
+        self.looks += 1
+        return seen
 
     async def settle(self, known: str = "") -> Settled:
         """Reads the file until it is still, then parses it, unless its key is `known`.

@@ -4,6 +4,7 @@ inotify can run out of watches, is silent on network disks, and sees a bind-moun
 wakes the poll up, and when it fails the poll goes on alone.
 """
 
+import importlib
 import logging
 import os
 from typing import TYPE_CHECKING
@@ -24,6 +25,11 @@ class Alarm:
 
     def __init__(self) -> None:
         self._rung = trio.Event()
+
+    @property
+    def is_rung(self) -> bool:
+        """Whether it rang and nobody was told yet."""
+        return self._rung.is_set()
 
     def ring(self) -> None:
         """Ends the present wait, or else the next one."""
@@ -56,7 +62,8 @@ async def notice_changes(path: str, alarm: Alarm) -> None:
     symbolic link, the directory that it leads to is watched too. *Cancellation:* takes milliseconds.
     """
     try:
-        import watchfiles  # 40 ms of imports that a start does not wait for
+        # tens of milliseconds of imports, which neither the start nor the traffic waits for
+        watchfiles = await trio.to_thread.run_sync(importlib.import_module, "watchfiles")
     except ImportError as error:
         _go_on_alone(path, error)
         return
@@ -67,7 +74,7 @@ async def notice_changes(path: str, alarm: Alarm) -> None:
             nursery.start_soon(_trip, stop)
             async for _ in watchfiles.awatch(
                 *directories(path), stop_event=stop, step=SETTLING // 2, debounce=SETTLING, recursive=False,
-                watch_filter=None, force_polling=False, raise_interrupt=False,
+                watch_filter=None, force_polling=False,
             ):  # fmt: skip
                 alarm.ring()
             nursery.cancel_scope.cancel()

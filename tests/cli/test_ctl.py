@@ -1,0 +1,131 @@
+"""`sniffgate ctl` asks a running gateway, shows people a table and programs JSON, and tells scripts by its status."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.process import COMMAND, SOON, Program, config, finished, started
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where the control port is."""
+    return tmp_path / "control"
+
+
+@pytest.fixture
+def gateway(tmp_path: Path, path: Path) -> Iterator[Program]:
+    """A running gateway."""
+    file = tmp_path / "sniffgate.toml"
+    file.write_text(config())
+    with started("run", "-c", file, "--admin", f"unix:{path}") as program:
+        program.wait_listening()
+        yield program
+        program.signal(signal.SIGTERM)
+        assert 0 == program.wait()
+    assert not path.exists()
+
+
+def test_a_reply_is_one_line_of_json_when_piped(gateway: Program, path: Path) -> None:
+    """That is what programs read."""
+    told = finished("ctl", "-a", f"unix:{path}", "status")
+
+    assert (0, "") == (told.returncode, told.stderr)
+    assert 1 == len(told.stdout.splitlines())
+    reply = json.loads(told.stdout)
+    assert (True, gateway.process.pid) == (reply["ok"], reply["pid"])
+
+
+def test_the_original_flag_asks_too(gateway: Program, path: Path) -> None:
+    """Scripts written for the predecessor go on working."""
+    told = finished("--admin", f"unix:{path}", "--cmd", "switch node-a tcp")
+
+    assert 0 == told.returncode
+    assert "node-a" == json.loads(told.stdout)["pins"]["tcp"]
+
+
+@pytest.mark.parametrize("words", [["enable", "node-a"], ["enable node-a"], ['{"cmd": "enable", "node": "node-a"}']])
+def test_a_command_may_be_words_or_a_whole_line(gateway: Program, path: Path, words: list[str]) -> None:
+    """Both are what people type."""
+    assert 0 == finished("ctl", "-a", f"unix:{path}", *words).returncode
+
+
+def test_a_refused_command_ends_with_one(gateway: Program, path: Path) -> None:
+    """A script must notice that nothing was switched."""
+    told = finished("ctl", "-a", f"unix:{path}", "switch", "node-x")
+
+    assert 1 == told.returncode
+    assert json.loads(told.stdout)["ok"] is False
+
+
+def test_commands_come_from_standard_input(gateway: Program, path: Path) -> None:
+    """One line each, blank ones skipped; the status tells whether all of them were obeyed."""
+    told = finished("ctl", "-a", f"unix:{path}", "-", text="\nstatus\nswitch node-x\nstats\nquit\nnonsense\n")
+
+    assert 1 == told.returncode
+    assert [True, False, True] == [json.loads(line)["ok"] for line in told.stdout.splitlines()]
+
+
+@pytest.mark.parametrize(("words", "status"), [(["status"], 0), (["switch", "node-x"], 1)])
+def test_people_get_a_table_or_a_sentence(gateway: Program, path: Path, words: list[str], status: int) -> None:
+    """JSON is not for reading aloud in an incident."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, "ctl", "-a", f"unix:{path}", *words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
+    )
+    os.close(theirs)
+    shown = b""
+    try:
+        while piece := os.read(ours, 65536):
+            shown += piece
+    except OSError:  # how a terminal's end of file looks
+        pass
+    finally:
+        os.close(ours)
+
+    assert status == process.wait(SOON)
+    assert b"node-" in shown
+    assert not shown.startswith(b"{")
+
+
+def test_nobody_there_is_one_sentence(tmp_path: Path) -> None:
+    """The commonest failure: the gateway does not run, or has another address."""
+    told = finished("ctl", "-a", f"unix:{tmp_path}/none", "status")
+
+    assert 1 == told.returncode
+    assert (
+        f"Error: cannot reach unix:{tmp_path}/none: there is no such socket; is the gateway running?\n" == told.stderr
+    )
+
+
+def test_a_token_is_read_from_a_file_and_read_again_at_a_reload(tmp_path: Path, path: Path) -> None:
+    """A secret that leaked is changed without a restart."""
+    token, file = tmp_path / "token", tmp_path / "sniffgate.toml"
+    token.touch(0o600)
+    token.write_text("the first secret\n")
+    file.write_text(config(settings=f'admin_token_file = "{token}"'))
+    ask = ["ctl", "-a", f"unix:{path}"]
+    with started("run", "-c", file, "--admin", f"unix:{path}") as program:
+        program.wait_listening()
+        assert 1 == finished(*ask, "status").returncode
+        assert 0 == finished(*ask, "--token-file", token, "status").returncode
+
+        (tmp_path / "old").touch(0o600)
+        (tmp_path / "old").write_text("the first secret\n")
+        token.write_text("another secret here\n")
+        program.signal(signal.SIGHUP)
+        program.wait_for_line("unchanged")
+        assert 0 == finished(*ask, "--token-file", token, "status").returncode
+        assert 1 == finished(*ask, "--token-file", tmp_path / "old", "status").returncode
+    token.chmod(0o644)
+    told = finished(*ask, "--token-file", token, "status")
+    assert 1 == told.returncode
+    assert f"Error: {token}: others may use it (mode 0644): run chmod 600 on it\n" == told.stderr
