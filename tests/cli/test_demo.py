@@ -304,25 +304,28 @@ def test_the_table_is_aligned_and_has_a_zero_for_a_node_that_answered_nothing() 
 
     assert [
         "",
-        "transport  requests  answered  lost  answered twice  slowest  node-a  node-b",
-        "tcp             274       273     1               0   8.0 ms     270       3",
-        "udp               5         0     5               0        -       0       0",
+        "transport  requests  answered  lost  doubled  slowest  node-a  node-b",
+        "tcp             274       273     1        0   8.0 ms     270       3",
+        "udp               5         0     5        0        -       0       0",
     ] == paper.getvalue().splitlines()
 
 
 def test_a_terminal_gets_colours_and_the_same_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Red is seen from across the room; nothing is said by colour alone."""
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("NO_COLOR", raising=False)
     paper = StringIO()
     page = RichPage(paper, force_terminal=True)
     page.line(1250.0, Voice.BROKEN, "lost: 1 [promised: none]")
-    page.table(*table_of(ROWS, ("node-a", "node-b")))
+    page.table(*table_of(ROWS, ("node-a", "node-b", "node-c")))
 
     text = re.sub(r"\x1b\[[0-9;]*m", "", paper.getvalue())
     assert "\x1b[1;31mBROKEN" in paper.getvalue()
     assert "  1250 ms  BROKEN   lost: 1 [promised: none]" == text.splitlines()[0]
-    assert "8.0 ms" in text
+    assert ["tcp", "274", "273", "1", "0", "8.0", "ms", "270", "3", "0"] in [line.split() for line in text.splitlines()]
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "…" not in text
 
 
 def test_colours_are_for_terminals_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,7 +52,7 @@ class PlainPage:
 
 
 class RichPage:
-    """Colours, and a table with a frame."""
+    """Colours."""
 
     def __init__(self, file: IO[str], *, force_terminal: bool | None = None) -> None:
         from rich.console import Console
@@ -69,10 +69,11 @@ class RichPage:
 
     def table(self, head: Sequence[str], body: Sequence[Sequence[str]]) -> None:
         """Prints a table."""
+        from rich.box import SIMPLE_HEAD
         from rich.table import Table
         from rich.text import Text
 
-        table = Table()
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))  # fits into 80 columns
         for column, word in enumerate(head):
             table.add_column(Text(word), justify="right" if column else "left")
         for words in body:
@@ -89,7 +90,7 @@ def page_for(file: IO[str] | None = None) -> Paper:
 
 def table_of(rows: Sequence[Row], nodes: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """Head and body of the closing table: a line per transport, a column per node."""
-    head = ["transport", "requests", "answered", "lost", "answered twice", "slowest", *nodes]
+    head = ["transport", "requests", "answered", "lost", "doubled", "slowest", *nodes]
     body = [
         [
             row.transport.value,

@@ -39,14 +39,14 @@ async def introduce(stage: Stage, first: Node) -> None:
     say(Voice.DEMO, f"the gateway is up in this process: {addresses}")
     say(
         Voice.DEMO,
-        f"tuned quicker than the defaults: probe interval {in_ms(TUNING.probe_interval)}, "
-        f"probe timeout {in_ms(TUNING.probe_timeout)}, connect timeout {in_ms(TUNING.connect_timeout)}, "
+        f"quicker than by default: probe interval {in_ms(TUNING.probe_interval)}, "
+        f"timeout {in_ms(TUNING.probe_timeout)}; connect timeout {in_ms(TUNING.connect_timeout)}; "
         f"drain {in_ms(TUNING.drain_timeout)}",
     )
     say(
         Voice.DEMO,
-        f"clients: tcp, every {in_ms(TCP_INTERVAL)} a new connection with one request; "
-        f"udp, every {in_ms(UDP_INTERVAL)} a datagram from one socket",
+        f"clients: every {in_ms(TCP_INTERVAL)} a tcp connection with one request, "
+        f"every {in_ms(UDP_INTERVAL)} a udp datagram from one socket",
     )
     await moved_to(stage, "start", first, start, stage.limits.start)
     healthy_since: float | None = None
@@ -140,7 +140,8 @@ async def take_stock(stage: Stage, killed: float, over: float) -> None:
     for client in stage.clients:
         tally, name = client.tally, client.tally.transport.value
         lost = tally.lost_between(until=killed - UNDER_WAY) + tally.lost_between(over)
-        words = f"{name}: requests lost to failback, switch, auto, drain and enable"
+        what = "datagrams" if client.tally.transport is Transport.UDP else "requests"
+        words = f"{name}: {what} lost to failback, switch, auto, drain and enable"
         stage.timeline.tell(stage.promises.at_most(words, 0, lost))
         if client.tally.transport is Transport.UDP:
             stage.timeline.tell(stage.promises.at_most("udp: datagrams answered twice", 0, tally.twice))
