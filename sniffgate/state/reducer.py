@@ -13,7 +13,7 @@ from typing import assert_never
 
 import attrs
 
-from ..config.schema import Config, Endpoint, RouteKey, Transport
+from ..config.schema import Config, Endpoint, NodeConfig, RouteKey, Transport
 from . import health as rules
 from .events import (
     ConfigApplied,
@@ -38,7 +38,7 @@ from .model import Health, Route, RouteMode, State
 from .reload import apply_config, first_health
 from .routing import failback_due, route_for, waiting_for_failback
 from .switches import record_switches
-from .verdict import may_join, may_serve
+from .verdict import endpoints_that_decide, may_join, may_serve
 from .verdict import spoken_for as spoken_for
 from .wishes import overrides_after, pins_after, releases, without_void_pins
 
@@ -96,7 +96,9 @@ def _fold(state: State, event: Event, when: Moment) -> State:
             overrides = overrides_after(state, event, when.now)
             return state if overrides == state.overrides else attrs.evolve(state, overrides=overrides)
         case ConfigApplied():
-            return apply_config(state, event.config, when)
+            moved = apply_config(state, event.config, when)
+            # other thresholds, or another way to be probed, may end an ejection that was only waiting
+            return moved if moved is state else _with_health(moved, _due(moved, when))
         case TimePassed():
             return _with_health(state, _due(state, when))
         case _:
@@ -164,26 +166,40 @@ def _reroute(before: State, folded: State, event: Event, keys: Collection[RouteK
     if not keys:
         return folded
     folded = _with_pins(folded, without_void_pins(folded))
-    # a reload makes every route: what is not among `keys` then has neither nodes nor listeners any more
-    routes = {} if isinstance(event, ConfigApplied) else dict(folded.routes)
-    for key in keys:
-        routes[key] = route_for(folded, folded.routes.get(key), key, released=releases(folded, event, key))
-    folded = _with_health(attrs.evolve(folded, routes=routes), _joined(folded, routes))
-    if routes == before.routes and folded.pins == before.pins and folded.config.listeners == before.config.listeners:
+    folded = _routed(folded, event, keys)
+    listeners = folded.config.listeners
+    if folded.routes == before.routes and folded.pins == before.pins and listeners == before.config.listeners:
         return folded
     return record_switches(before, attrs.evolve(folded, epoch=before.epoch + 1), event)
 
 
-def _joined(state: State, routes: Mapping[RouteKey, Route]) -> Mapping[Endpoint, Health]:
+def _routed(state: State, event: Event, keys: Collection[RouteKey]) -> State:
+    # a reload makes every route: what is not among `keys` then has neither nodes nor listeners any more
+    kept = {} if isinstance(event, ConfigApplied) else state.routes
+    while True:
+        made = {key: route_for(state, state.routes.get(key), key, released=releases(state, event, key)) for key in keys}
+        state = attrs.evolve(state, routes={**kept, **made})
+        joined = _joined(state)
+        if not joined:
+            return state
+        state = _with_health(state, joined)  # who is no newcomer any more may be active elsewhere too
+
+
+def _joined(state: State) -> Mapping[Endpoint, Health]:
     """Newcomers no more: those in use, and those that were found healthy (or are never probed) and may be."""
     joined = {}
     for endpoint in [endpoint for endpoint, health in state.health.items() if health.joining]:
         member = state.config.member(endpoint)
-        route = routes[RouteKey(member.node.pool, endpoint.transport)]
-        in_use = route.mode is RouteMode.NORMAL and member.node.name in route.active
-        if in_use or (may_serve(state, member) and may_join(state, member.node, endpoint)):
+        deciding = endpoints_that_decide(state, member.node, endpoint)
+        ready = may_serve(state, member) and may_join(state, member.node, endpoint)
+        if ready or any(_is_in_use(state, member.node, each) for each in deciding):
             joined[endpoint] = attrs.evolve(state.health[endpoint], joining=False)
     return joined
+
+
+def _is_in_use(state: State, node: NodeConfig, endpoint: Endpoint) -> bool:
+    route = state.routes[RouteKey(node.pool, endpoint.transport)]
+    return route.mode is RouteMode.NORMAL and node.name in route.active
 
 
 def _is_probed(state: State, endpoint: Endpoint) -> bool:

@@ -8,7 +8,7 @@ import attrs
 from ..config.schema import Config, Endpoint, NodeConfig, RouteKey
 from .health import Moment, flip
 from .model import Cause, Health, Override, Route, RouteMode, State, Verdict
-from .verdict import NO_OVERRIDE, is_enabled
+from .verdict import NO_OVERRIDE
 
 
 def first_health(config: Config) -> Mapping[Endpoint, Health]:
@@ -17,7 +17,7 @@ def first_health(config: Config) -> Mapping[Endpoint, Health]:
 
 
 def apply_config(state: State, config: Config, when: Moment) -> State:
-    """The state under `config`, routes not made yet.
+    """The state under `config`, routes not made yet and void pins not released yet.
 
     Health survives unless the endpoint's address changed; then it starts unknown. Nodes that are new, readdressed,
     moved to another pool or raised above the tier in use join when healthy. A disable, drain or switch survives unless
@@ -39,8 +39,7 @@ def apply_config(state: State, config: Config, when: Moment) -> State:
     overrides = {
         name: after for name, wish in state.overrides.items() if (after := _wish_after(state, name, wish, config))
     }
-    moved = attrs.evolve(state, config=config, health=health, overrides=overrides)
-    return attrs.evolve(moved, pins={key: name for key, name in state.pins.items() if _pin_holds(moved, key, name)})
+    return attrs.evolve(state, config=config, health=health, overrides=overrides)
 
 
 class _Tier(NamedTuple):
@@ -97,13 +96,3 @@ def _wish_after(state: State, name: str, wish: Override, config: Config) -> Over
     if node != before:
         wish = attrs.evolve(wish, mark=None)
     return wish if wish != NO_OVERRIDE else None
-
-
-def _pin_holds(state: State, key: RouteKey, name: str) -> bool:
-    node = state.config.node(name)
-    return (
-        node is not None
-        and node.pool == key.pool
-        and node.address(key.transport) is not None
-        and is_enabled(state, node)
-    )

@@ -24,16 +24,19 @@ def usable_members(state: State, key: RouteKey) -> list[Member]:
     return [member for member in state.config.members(key) if may_serve(state, member)]
 
 
-def without_newcomers(state: State, usable: list[Member]) -> list[Member]:
-    """`usable` less those that a reload brought and no probe has found healthy yet, unless nothing else is usable."""
+def proven_first(state: State, usable: list[Member]) -> tuple[list[Member], list[Member]]:
+    """`usable` in two: who may be active now, and newcomers, which a reload brought and no probe has found healthy yet.
+
+    With nobody else usable, newcomers may be active at once.
+    """
     joining = {endpoint for endpoint, health in state.health.items() if health.joining}
     if not joining:
-        return usable
-    return [
-        member
-        for member in usable
-        if joining.isdisjoint(member.grounds) or may_join(state, member.node, member.endpoint)
-    ] or usable
+        return usable, []
+    proven, newcomers = [], []
+    for member in usable:
+        is_new = not joining.isdisjoint(member.grounds) and not may_join(state, member.node, member.endpoint)
+        (newcomers if is_new else proven).append(member)
+    return (proven, newcomers) if proven else (newcomers, [])
 
 
 def route_for(state: State, before: Route | None, key: RouteKey, *, released: bool = False) -> Route:
@@ -47,7 +50,7 @@ def route_for(state: State, before: Route | None, key: RouteKey, *, released: bo
         return _without_usable(state, pool, key)
     pin = state.pins.get(key)
     pinned = [member for member in usable if member.node.name == pin] if pin is not None else []
-    usable = without_newcomers(state, usable)
+    usable, newcomers = proven_first(state, usable)
     tier: int | None = None
     if pinned:
         active = pinned
@@ -63,7 +66,7 @@ def route_for(state: State, before: Route | None, key: RouteKey, *, released: bo
         strategy=pool.strategy,
         active=tuple([member.node.name for member in active]),
         weights=tuple([member.node.weight for member in active]),
-        standbys=tuple([member.node.name for member in usable if member.node.name not in chosen]),
+        standbys=tuple([each.node.name for each in usable + newcomers if each.node.name not in chosen]),
         trial=_trial(state, key),
         pin=pin if pinned else None,
         tier=tier,

@@ -49,11 +49,11 @@ def releases(state: State, event: Event, key: RouteKey) -> bool:
 
 
 def without_void_pins(state: State) -> Mapping[RouteKey, str]:
-    """The pins less those whose node may not be used while another may, or may not be used at all (disabled)."""
+    """The pins less the void ones; in a pool that moves together, the pin of a node over its other transport goes too."""
     void = {key for key, name in state.pins.items() if _is_void(state, key, name)}
-    for key in list(void):
-        other = RouteKey(key.pool, key.transport.sibling)
-        if state.config.pool(key.pool).move_together and state.pins.get(other) == state.pins[key]:
+    for pool, transport in tuple(void):
+        other = RouteKey(pool, transport.sibling)
+        if state.pins.get(other) == state.pins[RouteKey(pool, transport)] and _moves_together(state, pool):
             void.add(other)
     return {key: name for key, name in state.pins.items() if key not in void}
 
@@ -111,8 +111,15 @@ def _wanted(state: State, node: NodeConfig, event: OperatorSwitched) -> tuple[Tr
 
 
 def _is_void(state: State, key: RouteKey, name: str) -> bool:
-    """With nothing usable at all, the pin of a node that is at least enabled stays: it comes first under fail-open."""
-    member = state.config.member(Endpoint(name, key.transport))
-    if not is_enabled(state, member.node):
+    """Whether the pinned node is gone or disabled, or not usable while another is.
+
+    With nothing usable at all, the pin of a node that is at least enabled stays: it comes first under fail-open.
+    """
+    member = next((each for each in state.config.members(key) if each.node.name == name), None)
+    if member is None or not is_enabled(state, member.node):
         return True
     return not may_serve(state, member) and any(may_serve(state, other) for other in state.config.members(key))
+
+
+def _moves_together(state: State, pool: str) -> bool:
+    return any(each.move_together for each in state.config.pools if each.name == pool)
