@@ -10,7 +10,9 @@ from .tally import Request, Tally
 
 TCP_INTERVAL = 0.02  # seconds from one request to the next
 UDP_INTERVAL = 0.01
-HELD_INTERVAL = 0.05
+HELD_INTERVAL = (
+    0.15  # no divisor of a drain: a connection that is cut between requests is closed, in the middle of one reset
+)
 PATIENCE = 2.0  # seconds that a TCP client waits for an answer
 
 
