@@ -37,10 +37,22 @@ class Copies:
             self._bytes -= len(self._copies.popleft().payload)
 
     def find(self, owner: object, quote: bytes, since: float, now: float) -> bytes | None:
-        """The oldest kept datagram of `owner` that begins with `quote` and was sent after `since`, its last answer."""
-        for copy in self._copies:
-            if copy.owner is owner and copy.at > max(since, now - KEPT_FOR) and copy.payload.startswith(quote):
-                self._copies.remove(copy)
-                self._bytes -= len(copy.payload)
-                return copy.payload
-        return None
+        """The kept datagram of `owner` that begins with `quote`, taken out; None when there is none.
+
+        Of several the oldest sent after `since`, the owner's last answer; else the newest before it, which the answer
+        may have crossed on its way.
+        """
+        mine = [
+            copy
+            for copy in self._copies
+            if copy.owner is owner and copy.at > now - KEPT_FOR and copy.payload.startswith(quote)
+        ]
+        if not mine:
+            return None
+        found = next((copy for copy in mine if copy.at >= since), mine[-1])
+        for index, copy in enumerate(self._copies):
+            if copy is found:
+                del self._copies[index]
+                break
+        self._bytes -= len(found.payload)
+        return found.payload

@@ -34,7 +34,7 @@ class Leg:
     last_reply: float = float("-inf")
     refused: bool = False
     left_at: float | None = None  # when the session moved on
-    second_tries: deque[bytes] = attrs.field(factory=lambda: deque(maxlen=WAITING_DATAGRAMS))
+    second_tries: deque[bytes] = attrs.field(factory=lambda: deque(maxlen=WAITING_DATAGRAMS))  # since the last reply
     counters: Counters = attrs.field(factory=Counters)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     reason: EndReason | None = None
@@ -64,8 +64,10 @@ class Session:
     local: Address
     began: float
     seen: float  # the last datagram either way
-    asked: float  # the last datagram from the client
+    awaits_reply: bool = True  # none came after the client's last datagram
     leg: Leg | None = None
+    left: set[Leg] = attrs.field(factory=set)  # the legs that it has left and that still wait for late replies
+    had_leg: bool = False
     opening: bool = False
     ended: bool = False
     waiting: deque[tuple[bytes, bool]] = attrs.field(factory=deque)  # (datagram, whether it was refused once)
@@ -74,10 +76,10 @@ class Session:
     refused_at: set[Address] = attrs.field(factory=set)  # addresses, since the last reply
     reported: set[str] = attrs.field(factory=set)  # nodes whose refusal was reported: one per session and node
 
-    @property
-    def is_answered(self) -> bool:
-        """Whether the client waits for nothing: a reply came after its last datagram."""
-        return self.leg is not None and self.leg.last_reply >= self.asked
+    def take_leg(self, leg: Leg) -> None:
+        """Goes on at `leg`."""
+        self.leg = leg
+        self.had_leg = True
 
     def put_off(self, payload: bytes, *, again: bool = False) -> bool:
         """Keeps a datagram until the leg is open; False, and dropped, when too many wait already."""
@@ -85,6 +87,10 @@ class Session:
             return False
         self.waiting.append((payload, again))
         return True
+
+
+def _key(client: Address, local: Address) -> tuple[str, int, Address]:
+    return canonical_host(client.host), client.port, local
 
 
 class SessionTable:
@@ -103,23 +109,23 @@ class SessionTable:
 
     def find(self, client: Address, local: Address) -> Session | None:
         """The session of a client; an IPv4 client and its IPv4-mapped form are one."""
-        return self._sessions.get((canonical_host(client.host), client.port, local))
+        return self._sessions.get(_key(client, local))
 
     def add(self, session: Session) -> None:
         """Adds a session as the one heard of last."""
-        self._sessions[(canonical_host(session.client.host), session.client.port, session.local)] = session
+        self._sessions[_key(session.client, session.local)] = session
         if len(self._sessions) == 1:
             self.poke()
 
     def touch(self, session: Session, now: float) -> None:
         """A datagram of `session` passed, either way."""
         session.seen = now
-        self._sessions.move_to_end((canonical_host(session.client.host), session.client.port, session.local))
+        self._sessions.move_to_end(_key(session.client, session.local))
 
     def remove(self, session: Session) -> None:
         """Forgets a session."""
         session.ended = True
-        del self._sessions[(canonical_host(session.client.host), session.client.port, session.local)]
+        del self._sessions[_key(session.client, session.local)]
 
     def oldest(self) -> Session | None:
         """The session that has been idle longest."""
@@ -128,7 +134,13 @@ class SessionTable:
     def leave(self, leg: Leg) -> None:
         """Notes that a session has left `leg`."""
         self.left.add(leg)
+        leg.session.left.add(leg)
         self.poke()
+
+    def forget(self, leg: Leg) -> None:
+        """Notes that `leg` is over."""
+        self.left.discard(leg)
+        leg.session.left.discard(leg)
 
     def next_expiry(self, timeout: float) -> float:
         """When the next session or left leg expires; inf when there is none."""
