@@ -7,7 +7,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from sniffgate.address import Address
-from sniffgate.config.schema import ListenerConfig, NodeConfig, ProbeKind, Transport
+from sniffgate.config.schema import Config, GlobalConfig, ListenerConfig, NodeConfig, ProbeKind, Transport, pool_from
 from sniffgate.errors import PeerReset
 from sniffgate.net.ports import Conn
 from sniffgate.net.relay import EndReason
@@ -26,6 +26,16 @@ def quiet(letter: str, priority: int = 0, **settings: object) -> NodeConfig:
     return node_at(f"node-{letter}", host, priority, **{"udp": None, "probe": ProbeKind.NONE, **settings})
 
 
+def tcp_config(*nodes: NodeConfig, **globals_: object) -> Config:
+    """A configuration for TCP alone, without hedging unless asked for.
+
+    `globals_` are attributes of GlobalConfig, and perhaps `listeners`.
+    """
+    listeners: tuple[ListenerConfig, ...] = globals_.pop("listeners", (TCP_LISTENER,))  # type: ignore[assignment]
+    settings = GlobalConfig(**{"hedge_delay": 0.0, **globals_})  # type: ignore[arg-type]  # GlobalConfig's own
+    return Config(globals=settings, listeners=listeners, pools=(pool_from(settings, "default"),), nodes=nodes)
+
+
 QA, QB, QC, QD = quiet("a", 20), quiet("b", 10), quiet("c"), quiet("d", -10)
 
 
@@ -36,7 +46,7 @@ async def settled() -> None:
 
 async def opened(world: World, count: int = 1, port: int = TCP_PORT) -> list[Conn]:
     """Clients that are connected, each at its node."""
-    conns = []
+    conns: list[Conn] = []
     for _ in range(count):
         conns.append(await world.client.connect_tcp(Address(GATEWAY, port)))
         await settled()

@@ -22,7 +22,6 @@ from tests.tasks.tcp_world import (
     QC,
     QD,
     TCP,
-    TCP_LISTENER,
     echo,
     ending,
     endings,
@@ -31,11 +30,10 @@ from tests.tasks.tcp_world import (
     quiet,
     served,
     settled,
+    tcp_config,
     tries,
 )
-from tests.tasks.world import GATEWAY, TCP_PORT, config_for, running
-
-NO_HEDGE = {"hedge_delay": 0.0}
+from tests.tasks.world import GATEWAY, TCP_PORT, running
 
 # --- tries ----------------------------------------------------------------------------------------
 
@@ -43,7 +41,7 @@ NO_HEDGE = {"hedge_delay": 0.0}
 @pytest.mark.parametrize("retry", [1, 2, 4])
 async def test_no_more_than_connect_retry_nodes_are_tried(retry: int, autojump_clock: MockClock) -> None:
     """A client must not wait for every node of a dead site, and is told at once when there is none."""
-    async with running(config_for(QA, QB, QC, QD, listeners=(TCP_LISTENER,), connect_retry=retry)) as world:
+    async with running(tcp_config(QA, QB, QC, QD, connect_retry=retry)) as world:
         for node in world.nodes.values():
             node.kill()
         conn = await world.connect()
@@ -55,7 +53,7 @@ async def test_no_more_than_connect_retry_nodes_are_tried(retry: int, autojump_c
 
 async def test_all_different_nodes_failed_resets_the_client(autojump_clock: MockClock) -> None:
     """With fewer nodes than tries no node is tried twice."""
-    async with running(config_for(QA, QB, listeners=(TCP_LISTENER,), connect_retry=9)) as world:
+    async with running(tcp_config(QA, QB, connect_retry=9)) as world:
         for node in world.nodes.values():
             node.kill()
 
@@ -65,7 +63,7 @@ async def test_all_different_nodes_failed_resets_the_client(autojump_clock: Mock
 
 async def test_a_refusal_moves_on_at_once(autojump_clock: MockClock) -> None:
     """The client must not notice."""
-    async with running(config_for(QA, QB, listeners=(TCP_LISTENER,))) as world:
+    async with running(tcp_config(QA, QB)) as world:
         world.nodes["node-a"].kill()
 
         assert b"node-b:hi" == await world.ask()
@@ -75,7 +73,7 @@ async def test_a_refusal_moves_on_at_once(autojump_clock: MockClock) -> None:
 
 async def test_a_silent_node_is_given_up_after_the_connect_timeout(autojump_clock: MockClock) -> None:
     """Exactly so long, and then the next one has the client, with all that it said."""
-    config = config_for(QA, QB, listeners=(TCP_LISTENER,), connect_timeout=1.5, **NO_HEDGE)
+    config = tcp_config(QA, QB, connect_timeout=1.5)
     async with running(config) as world:
         world.nodes["node-a"].black_hole()
 
@@ -90,7 +88,7 @@ async def test_the_addresses_of_a_name_are_one_node(fault: str, delay: float, au
     network = VirtualNetwork()
     network.names["two.example"] = ["10.0.0.51", "10.0.0.52"]
     named = quiet("a", 20, tcp=Address("two.example", 7000))
-    config = config_for(named, QB, listeners=(TCP_LISTENER,), connect_retry=1, **NO_HEDGE)
+    config = tcp_config(named, QB, connect_retry=1)
     async with running(config, network=network) as world:
         first, second = Node(network, "first", "10.0.0.51"), Node(network, "second", "10.0.0.52")
         await world.nursery.start(first.serve)
@@ -106,7 +104,7 @@ async def test_the_addresses_of_a_name_are_one_node(fault: str, delay: float, au
 async def test_a_name_without_an_address_is_passed_over_without_evidence(autojump_clock: MockClock) -> None:
     """DNS being down says nothing about the node."""
     named = quiet("a", 20, tcp=Address("nowhere.example", 7000))
-    async with running(config_for(named, QB, listeners=(TCP_LISTENER,))) as world:
+    async with running(tcp_config(named, QB)) as world:
         before = health(world)
 
         assert b"node-b:hi" == await world.ask()
@@ -120,7 +118,7 @@ async def test_a_name_that_takes_too_long_is_passed_over_without_evidence(autoju
     network.names["slow.example"] = ["10.0.0.51"]
     network.names.delay = 100.0
     named = quiet("a", 20, tcp=Address("slow.example", 7000))
-    config = config_for(named, QB, listeners=(TCP_LISTENER,), connect_timeout=3.0, **NO_HEDGE)
+    config = tcp_config(named, QB, connect_timeout=3.0)
     async with running(config, network=network) as world:
         before = health(world)
 
@@ -132,7 +130,7 @@ async def test_a_name_that_takes_too_long_is_passed_over_without_evidence(autoju
 async def test_our_own_shortage_is_no_evidence(autojump_clock: MockClock) -> None:
     """A gateway without a free port must not blame its nodes."""
     network = VirtualNetwork(ports=range(40000, 40001))
-    async with running(config_for(QA, QB, listeners=(TCP_LISTENER,)), network=network) as world:
+    async with running(tcp_config(QA, QB), network=network) as world:
         before = dict(world.gateway.state.health)
         (holder,) = await opened(world)
         other = await network.host("10.0.0.8").connect_tcp(Address(GATEWAY, TCP_PORT))
@@ -150,7 +148,7 @@ async def test_our_own_shortage_is_no_evidence(autojump_clock: MockClock) -> Non
 async def test_nothing_is_read_from_a_client_before_its_node_is_connected(autojump_clock: MockClock) -> None:
     """The kernel's buffer is the bound, and what was sent early arrives once, at one node."""
     network = VirtualNetwork(buffers=Buffers(receive=100))
-    config = config_for(QA, QB, listeners=(TCP_LISTENER,), connect_timeout=2.0, **NO_HEDGE)
+    config = tcp_config(QA, QB, connect_timeout=2.0)
     async with running(config, network=network) as world:
         world.nodes["node-a"].black_hole()
         world.nodes["node-b"].reply = lambda _: None
@@ -166,7 +164,7 @@ async def test_nothing_is_read_from_a_client_before_its_node_is_connected(autoju
 
 async def test_a_client_that_resets_while_a_node_hangs_is_given_up(autojump_clock: MockClock) -> None:
     """No other node is troubled for a client that is gone."""
-    config = config_for(QA, QB, listeners=(TCP_LISTENER,), connect_timeout=2.0, **NO_HEDGE)
+    config = tcp_config(QA, QB, connect_timeout=2.0)
     async with running(config) as world:
         world.nodes["node-a"].black_hole()
         (conn,) = await opened(world)
@@ -181,7 +179,7 @@ async def test_a_client_that_resets_while_a_node_hangs_is_given_up(autojump_cloc
 @pytest.mark.parametrize("retry", [1, 3])
 async def test_a_client_that_reset_meanwhile_costs_the_node_no_byte(retry: int, autojump_clock: MockClock) -> None:
     """The node finds out that nobody is there; the last try counts as any other."""
-    async with running(config_for(QA, listeners=(TCP_LISTENER,), connect_retry=retry, **NO_HEDGE)) as world:
+    async with running(tcp_config(QA, connect_retry=retry)) as world:
         world.network.set_latency(0.5, "10.0.0.1")
         (conn,) = await opened(world)
         await conn.send_all(b"hello")
@@ -198,7 +196,7 @@ async def test_a_client_whose_node_falls_by_probes_while_connecting_is_routed_ag
 ) -> None:
     """It moves in the moment the others do, not when its own patience ends."""
     nodes = (attrs.evolve(QA, probe=ProbeKind.TCP), attrs.evolve(QB, probe=ProbeKind.TCP))
-    config = config_for(*nodes, listeners=(TCP_LISTENER,), connect_timeout=60.0, connect_retry=1, **NO_HEDGE)
+    config = tcp_config(*nodes, connect_timeout=60.0, connect_retry=1)
     async with running(config) as world:
         await trio.sleep(5.5)
         world.nodes["node-a"].black_hole()
@@ -214,7 +212,7 @@ async def test_a_client_whose_node_is_taken_away_while_connecting_is_routed_agai
     what: str, autojump_clock: MockClock
 ) -> None:
     """The operator's word reaches clients that wait, and costs them no try."""
-    config = config_for(QA, QB, listeners=(TCP_LISTENER,), connect_timeout=60.0, connect_retry=1, **NO_HEDGE)
+    config = tcp_config(QA, QB, connect_timeout=60.0, connect_retry=1)
     async with running(config) as world, trio.open_nursery() as nursery:
         world.nodes["node-a"].black_hole()
 
@@ -239,7 +237,7 @@ async def test_a_client_whose_node_is_taken_away_while_connecting_is_routed_agai
 
 async def test_fail_open_tries_nodes_that_should_not_work(autojump_clock: MockClock) -> None:
     """Evidence may be wrong, and a refused client is lost for sure."""
-    async with running(config_for(QA, QB, listeners=(TCP_LISTENER,), fail_open=True)) as world:
+    async with running(tcp_config(QA, QB, fail_open=True)) as world:
         await world.gateway.mark("node-a", Mark.DOWN)
         await world.gateway.mark("node-b", Mark.DOWN)
 
@@ -248,7 +246,7 @@ async def test_fail_open_tries_nodes_that_should_not_work(autojump_clock: MockCl
 
 async def test_without_fail_open_a_client_is_reset_and_counted(autojump_clock: MockClock) -> None:
     """Who forbids it does not want the client served by a node that is down."""
-    async with running(config_for(QA, listeners=(TCP_LISTENER,), fail_open=False)) as world:
+    async with running(tcp_config(QA, fail_open=False)) as world:
         await world.gateway.mark("node-a", Mark.DOWN)
 
         assert ("reset", 0.0) == await ending(await world.connect())
@@ -261,7 +259,7 @@ async def test_without_fail_open_a_client_is_reset_and_counted(autojump_clock: M
 
 async def test_a_half_closed_client_gets_its_answer_and_its_end_of_stream(autojump_clock: MockClock) -> None:
     """Clients that say all first, as `nc -N` does, are ordinary clients."""
-    config = config_for(QA, listeners=(TCP_LISTENER,), flow_log=FlowLogMode.ALL)
+    config = tcp_config(QA, flow_log=FlowLogMode.ALL)
     async with running(config) as world:
         conn = await world.connect()
         await conn.send_all(b"all I have to say")
@@ -276,7 +274,7 @@ async def test_a_half_closed_client_gets_its_answer_and_its_end_of_stream(autoju
 
 async def test_a_nodes_reset_reaches_the_client_as_a_reset(autojump_clock: MockClock) -> None:
     """After all that the node had sent."""
-    async with running(config_for(QA, listeners=(TCP_LISTENER,))) as world:
+    async with running(tcp_config(QA)) as world:
         (conn,) = await opened(world)
         await conn.send_all(b"hi")
         await settled()
@@ -291,7 +289,7 @@ async def test_a_nodes_reset_reaches_the_client_as_a_reset(autojump_clock: MockC
 
 async def test_a_clients_reset_reaches_the_node_as_a_reset(autojump_clock: MockClock) -> None:
     """An end of stream would say that the client had finished."""
-    async with running(config_for(QA, listeners=(TCP_LISTENER,))) as world:
+    async with running(tcp_config(QA)) as world:
         (conn,) = await opened(world)
         assert b"node-a:hi" == await echo(conn)
         conn.abort()
@@ -305,7 +303,7 @@ async def test_every_byte_arrives_once_and_in_order(autojump_clock: MockClock) -
     """Through small buffers and both ways at once."""
     network = VirtualNetwork(buffers=Buffers(send=3000, receive=2000))
     sent = bytes(number * 7 % 256 for number in range(200_000))
-    async with running(config_for(QA, listeners=(TCP_LISTENER,)), network=network) as world:
+    async with running(tcp_config(QA), network=network) as world:
         world.nodes["node-a"].reply = lambda data: data
         received = bytearray()
         async with trio.open_nursery() as nursery:
@@ -324,7 +322,7 @@ async def test_every_byte_arrives_once_and_in_order(autojump_clock: MockClock) -
 
 async def test_a_node_that_resets_a_silent_clients_flow_has_failed(autojump_clock: MockClock) -> None:
     """Nobody but the node can be to blame."""
-    async with running(config_for(QA, QB, listeners=(TCP_LISTENER,))) as world:
+    async with running(tcp_config(QA, QB)) as world:
         await opened(world)
         world.nodes["node-a"].reset_clients()
         await settled()
@@ -335,7 +333,7 @@ async def test_a_node_that_resets_a_silent_clients_flow_has_failed(autojump_cloc
 async def test_a_client_cannot_eject_a_probed_node_with_garbage(autojump_clock: MockClock) -> None:
     """Honest servers reset who talks nonsense: that is suspicion, and the probe clears it."""
     nodes = (attrs.evolve(QA, probe=ProbeKind.TCP), QB)
-    async with running(config_for(*nodes, listeners=(TCP_LISTENER,))) as world:
+    async with running(tcp_config(*nodes)) as world:
         world.nodes["node-a"].reply = lambda _: None
         await trio.sleep(2.5)
         for _ in range(20):
@@ -352,7 +350,7 @@ async def test_a_client_cannot_eject_a_probed_node_with_garbage(autojump_clock: 
 
 async def test_resets_never_eject_the_last_usable_node(autojump_clock: MockClock) -> None:
     """Half a service is better than none."""
-    async with running(config_for(QA, listeners=(TCP_LISTENER,))) as world:
+    async with running(tcp_config(QA)) as world:
         for _ in range(20):
             await opened(world)
             world.nodes["node-a"].reset_clients()
@@ -363,7 +361,7 @@ async def test_resets_never_eject_the_last_usable_node(autojump_clock: MockClock
 
 async def test_the_flow_log_tells_of_a_client_without_a_node(autojump_clock: MockClock) -> None:
     """Whoever asks what became of a connection finds a line."""
-    async with running(config_for(QA, listeners=(TCP_LISTENER,), fail_open=False)) as world:
+    async with running(tcp_config(QA, fail_open=False)) as world:
         await world.gateway.disable("node-a")
         conn = await world.connect()
         await ending(conn)
