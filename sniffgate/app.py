@@ -14,7 +14,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import attrs
 import trio
@@ -23,7 +23,6 @@ from .config.load import load_text, read_file
 from .config.schema import Config
 from .control.listening import ControlSocket, open_control
 from .control.recent import Recent
-from .control.server import serve_control
 from .control.token import read_token
 from .errors import CannotBind, ConfigError
 from .net.relay import Relay
@@ -174,7 +173,7 @@ class _FileRun:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch, gateway, reloader)
                 if control is not None:
-                    nursery.start_soon(serve_control, control, gateway, recent)
+                    nursery.start_soon(_serve_control, control, gateway, recent)
 
         try:
             await serve(
@@ -201,6 +200,18 @@ class _FileRun:
         took = (time.perf_counter() - self.began) * 1000
         admin = control.address if control is not None else "off"
         log.info("ready", extra={"listeners": listeners, "admin": admin, "config": self.path, "ms": f"{took:.0f}"})
+
+
+async def _serve_control(control: ControlSocket, gateway: Gateway, recent: Recent) -> None:
+    serve_control = await trio.to_thread.run_sync(_import_control_server)
+    await serve_control(control, gateway, recent)
+
+
+def _import_control_server() -> Callable[[ControlSocket, Gateway, Recent], Awaitable[None]]:
+    """Called in a thread once clients are served: they wait neither for its imports nor for a step as long as those."""
+    from .control.server import serve_control
+
+    return serve_control
 
 
 async def _open_control(config: Config) -> ControlSocket | None:

@@ -1,11 +1,15 @@
 """A run's event log, begun with the state that its first event meets."""
 
+from typing import TYPE_CHECKING
+
 import trio
 
 from ..config.schema import Config
 from ..state.events import Event
 from ..state.model import State
-from .event_log import EventLog
+
+if TYPE_CHECKING:
+    from .event_log import EventLog
 
 LAST_LINES_WITHIN = 2.0  # seconds that a slow disk has to take the last lines; then they are lost, not waited for
 
@@ -20,6 +24,8 @@ class Recording:
     def begin(self, state: State) -> None:
         """Opens the log, unless it is open. `state` is the hub's, before the first event to record."""
         if self._settings.event_log and self._log is None:
+            from .event_log import EventLog  # a start without an event log does not wait for its imports
+
             self._log = EventLog(self._settings.event_log, self._settings.event_log_max_mb, state)
 
     def observe(self, before: State, event: Event, after: State) -> None:
