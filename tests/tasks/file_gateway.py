@@ -45,8 +45,10 @@ def nodes_of(gateway: Gateway) -> list[str]:
 
 
 async def wait_for_node(gateway: Gateway, name: str) -> None:
-    """Returns once the configuration in force has that node."""
+    """Returns once the configuration in force has that node, and the reload that brought it has ended."""
     await gateway.wait_for(lambda state: state.config.node(name) is not None)
+    while (report := gateway.reload_report) is None or not report.ok or report.epoch < gateway.state.epoch:
+        await trio.sleep(0.002)
 
 
 async def wait_until_said(caplog: pytest.LogCaptureFixture, part: str) -> None:
