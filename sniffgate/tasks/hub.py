@@ -123,7 +123,10 @@ class Reporter:
     async def ask(self, event: Event) -> State:
         """Reports and returns the state after the event. Errors: `CommandRefused`."""
         reply = Reply()
-        await self._items.send((event, reply))
+        try:
+            await self._items.send((event, reply))
+        except (trio.ClosedResourceError, trio.BrokenResourceError):
+            raise CommandRefused("the gateway has ended") from None
         return await reply.wait()
 
     def send_nowait(self, event: Event) -> None:
@@ -136,6 +139,8 @@ class Reporter:
             self.overflowed += 1
             if isinstance(event, ForwardFailed):
                 self._unsent[event.endpoint] = event.more + 1
+        except trio.BrokenResourceError:
+            pass  # the hub has crashed: its error is on its way out, and this is only the cleaning up
 
     def failed(self, endpoint: Endpoint, kind: FailureKind, client: str, *, client_spoke: bool = False) -> None:
         """Live traffic of `client` failed at `endpoint`."""

@@ -107,7 +107,7 @@ class Listener:
         return kind(self._services, self.leases, self._slots, outer, lambda: self.settings)
 
     async def _drain_forever(self, intake: TcpIntake | UdpIntake) -> None:
-        """Waits past each state of the routing table, then moves the deadlines of what left it; runs until cancelled."""
+        """Moves the deadlines of what left the routing table, for each state of it; runs until cancelled."""
         while True:
             state = self._follow(intake)
             await self._services.board.wait_table(state)
@@ -140,6 +140,7 @@ class Listener:
             at = min(at, self._services.clock.now() + patience)
             self._intake.wind_down(reason)
         self._end = min(self._end, at)
+        self.leases.follow(self._services.board.state, self.settings.pool)  # a drain not yet looked at has its deadline
         self.leases.retire_all(self._end, reason)
         if self._outer is not None:
             self._outer.deadline = self._services.clock.deadline(self._end)
