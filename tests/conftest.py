@@ -1,10 +1,14 @@
-"""Hypothesis profiles: `default` is bounded for every day; `HYPOTHESIS_PROFILE=long` is for soaking."""
+"""Hypothesis profiles, by HYPOTHESIS_PROFILE: `default` is bounded for every day, `long` is for soaking.
+
+`quick` reports the first failure as it was found: shrinking a long history can take minutes.
+"""
 
 import os
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
-_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
-settings.register_profile("default", max_examples=100, stateful_step_count=25, **_COMMON)
-settings.register_profile("long", max_examples=5000, stateful_step_count=60, **_COMMON)
+_base = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+settings.register_profile("default", _base, max_examples=100, stateful_step_count=25)
+settings.register_profile("long", _base, max_examples=5000, stateful_step_count=60)
+settings.register_profile("quick", _base, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

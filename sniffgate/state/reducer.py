@@ -163,7 +163,7 @@ def _is_failback_due(state: State, route: Route) -> bool:
 def _reroute(before: State, folded: State, event: Event, keys: Collection[RouteKey]) -> State:
     """`folded` with the routes of `keys` made anew, void pins released, and epoch and revision counted."""
     folded = attrs.evolve(folded, revision=before.revision + 1)
-    if not keys:
+    if not keys and folded.config is before.config:
         return folded
     folded = _with_pins(folded, without_void_pins(folded))
     folded = _routed(folded, event, keys)

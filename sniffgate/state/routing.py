@@ -32,7 +32,8 @@ def proven_first(state: State, usable: list[Member]) -> tuple[list[Member], list
     joining = {endpoint for endpoint, health in state.health.items() if health.joining}
     if not joining:
         return usable, []
-    proven, newcomers = [], []
+    proven: list[Member] = []
+    newcomers: list[Member] = []
     for member in usable:
         is_new = not joining.isdisjoint(member.grounds) and not may_join(state, member.node, member.endpoint)
         (newcomers if is_new else proven).append(member)

@@ -49,7 +49,7 @@ def releases(state: State, event: Event, key: RouteKey) -> bool:
 
 
 def without_void_pins(state: State) -> Mapping[RouteKey, str]:
-    """The pins less the void ones; in a pool that moves together, the pin of a node over its other transport goes too."""
+    """The pins less the void ones; in a pool that moves together, the node's pin over its other transport goes too."""
     void = {key for key, name in state.pins.items() if _is_void(state, key, name)}
     for pool, transport in tuple(void):
         other = RouteKey(pool, transport.sibling)

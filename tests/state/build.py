@@ -1,6 +1,6 @@
 """Small builders: nodes, configurations, and a story that is told event by event."""
 
-from typing import Self
+from typing import Any, Self
 
 from sniffgate.address import Address
 from sniffgate.config.schema import Config, GlobalConfig, ListenerConfig, NodeConfig, PoolConfig, Transport, pool_from
@@ -29,17 +29,17 @@ from sniffgate.state.verdict import verdict_of
 TCP, UDP = Transport.TCP, Transport.UDP
 
 
-def tcp_node(name: str, **fields: object) -> NodeConfig:
+def tcp_node(name: str, **fields: Any) -> NodeConfig:
     """A node with a TCP address only."""
-    return NodeConfig(name=name, **{"tcp": Address(f"{name}.example", 80), **fields})  # type: ignore[arg-type]
+    return NodeConfig(name=name, **{"tcp": Address(f"{name}.example", 80), **fields})
 
 
-def udp_node(name: str, **fields: object) -> NodeConfig:
+def udp_node(name: str, **fields: Any) -> NodeConfig:
     """A node with a UDP address only."""
-    return NodeConfig(name=name, **{"udp": Address(f"{name}.example", 53), **fields})  # type: ignore[arg-type]
+    return NodeConfig(name=name, **{"udp": Address(f"{name}.example", 53), **fields})
 
 
-def both_node(name: str, **fields: object) -> NodeConfig:
+def both_node(name: str, **fields: Any) -> NodeConfig:
     """A node with both addresses."""
     return tcp_node(name, **{"udp": Address(f"{name}.example", 53), **fields})
 
@@ -54,12 +54,12 @@ def udp(name: str) -> Endpoint:
     return Endpoint(name, UDP)
 
 
-def config_of(*nodes: NodeConfig, listeners: tuple[ListenerConfig, ...] = (), **settings: object) -> Config:
+def config_of(*nodes: NodeConfig, listeners: tuple[ListenerConfig, ...] = (), **settings: Any) -> Config:
     """A configuration; `settings` are global ones."""
-    return Config(globals=GlobalConfig(**settings), nodes=nodes, listeners=listeners)  # type: ignore[arg-type]
+    return Config(globals=GlobalConfig(**settings), nodes=nodes, listeners=listeners)
 
 
-def pool_named(name: str, **settings: object) -> PoolConfig:
+def pool_named(name: str, **settings: Any) -> PoolConfig:
     """A pool with the given settings and otherwise the defaults."""
     return pool_from(GlobalConfig(), name, **settings)
 
@@ -67,7 +67,7 @@ def pool_named(name: str, **settings: object) -> PoolConfig:
 class Story:
     """A state and what happens to it. Every method folds events at the time `now` and returns the story."""
 
-    def __init__(self, *nodes: NodeConfig, **settings: object) -> None:
+    def __init__(self, *nodes: NodeConfig, **settings: Any) -> None:
         self.state: State = initial_state(config_of(*nodes, **settings))
         self.now = 0.0
 
@@ -127,7 +127,7 @@ class Story:
     def mark(self, node: str, mark: Mark | None) -> Self:
         return self.fold(OperatorMarked(at=self.now, node=node, mark=mark))
 
-    def reload(self, *nodes: NodeConfig, **settings: object) -> Self:
+    def reload(self, *nodes: NodeConfig, **settings: Any) -> Self:
         return self.fold(ConfigApplied(at=self.now, config=config_of(*nodes, **settings)))
 
     def apply(self, config: Config) -> Self:

@@ -1,4 +1,4 @@
-"""A second opinion: what the rules say, told naively. Every question replays the whole history on dicts and lists.
+"""A second opinion: what the rules say, told naively on dicts and lists.
 
 Nothing is shared with the reducer but the events and the configuration. Every route is made anew after every event, and
 whatever the clock decides is looked at on every event too.
@@ -108,7 +108,7 @@ class World:
             case ForwardFailed():
                 self.failed(event)
             case ForwardSucceeded():
-                self.served(tuple(event.endpoint))
+                self.served((event.endpoint.node, event.endpoint.transport))
             case OperatorReleased():
                 pools = {pool.name: pool.move_together for pool in self.config.pools}
                 keys = [(pool, transport) for pool in pools for transport in Transport]
@@ -179,7 +179,7 @@ class World:
                     self.come_back(health)
 
     def failed(self, event: ForwardFailed) -> None:
-        where = tuple(event.endpoint)
+        where = (event.endpoint.node, event.endpoint.transport)
         node, rules = self.node(where[0]), self.config.globals
         if node is None or where not in self.health:
             return
@@ -394,11 +394,3 @@ def fresh(now: float, *, newcomer: bool) -> dict[str, Any]:
         "count": 0,
         "newcomer": newcomer,
     }
-
-
-def retell(config: Config, history: list[Event]) -> World:
-    """The world after a whole history."""
-    world = World(config)
-    for event in history:
-        world.tell(event)
-    return world

@@ -107,6 +107,10 @@ def reloads(draw: st.DrawFn, config: Config) -> Config:
     return Config(globals=config.globals, listeners=config.listeners, pools=config.pools, nodes=tuple(kept))
 
 
+def any_of(choices: tuple[Event, ...]) -> st.SearchStrategy[Event]:
+    return st.sampled_from(choices)
+
+
 @st.composite
 def events(draw: st.DrawFn, at: float, config: Config) -> Event:
     """Any event at the time `at`; evidence is likelier than wishes, and wishes than reloads."""
@@ -115,7 +119,7 @@ def events(draw: st.DrawFn, at: float, config: Config) -> Event:
     match kind:
         case "p":
             return draw(
-                st.sampled_from(
+                any_of(
                     (
                         ProbeSucceeded(at=at, endpoint=endpoint, latency=0.25),
                         ProbeFailed(at=at, endpoint=endpoint, error="connection refused"),
@@ -136,13 +140,13 @@ def events(draw: st.DrawFn, at: float, config: Config) -> Event:
         case "s":
             return ForwardSucceeded(at=at, endpoint=endpoint)
         case "t":
-            return draw(st.sampled_from((TripwireFired(at=at, endpoint=endpoint), TimePassed(at=at))))
+            return draw(any_of((TripwireFired(at=at, endpoint=endpoint), TimePassed(at=at))))
         case "r":
             return ConfigApplied(at=at, config=draw(reloads(config)))
         case _:
             transport = draw(st.none() | transports)
             return draw(
-                st.sampled_from(
+                any_of(
                     (
                         OperatorSwitched(at=at, node=name, transport=transport),
                         OperatorSwitched(at=at, node=name),
