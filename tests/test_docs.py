@@ -150,6 +150,23 @@ def test_every_module_of_the_rules_and_the_tasks_is_on_the_architecture_page() -
     assert [] == [module for module in sorted(modules) if f"`{module}`" not in page and "__init__" not in module]
 
 
+def test_settings_that_are_said_to_be_unused_are_unused() -> None:
+    """A page that goes on warning of what works by now is as wrong as one that keeps silent."""
+    chapter = (DOCS / "failover.md").read_text().partition("\n## Settings that are read and not used yet\n")[2]
+    said = set(re.findall(r"^\* `(\w+)`", chapter, re.MULTILINE))
+    paths = [path for part in ("state", "tasks") for path in (ROOT / "sniffgate" / part).glob("*.py")]
+    words = {word for path in paths for word in re.findall(r"\.(\w+)", path.read_text())}
+
+    assert {key for key in ("hedge_delay_ms", "tripwire") if key.removesuffix("_ms") not in words} == said
+
+
+def test_the_relay_that_is_said_to_be_in_use_is_the_one() -> None:
+    """The decision was taken before it was carried out."""
+    page = (DOCS / "decisions" / "relay-engine.md").read_text()
+
+    assert ("EngineRelay" in (ROOT / "sniffgate" / "app.py").read_text()) == ("**Status.**" not in page)
+
+
 def test_the_front_page_has_the_two_commands() -> None:
     """One shows what it does, the other that it does it."""
     page = (ROOT / "README.md").read_text()
