@@ -88,7 +88,7 @@ async def probe_forever(services: Services, endpoint: Endpoint) -> None:
 
 
 async def _probe_at_pace(services: Services, pace: Pace) -> None:
-    """Starts a probe whenever one is due; runs until cancelled."""
+    """Starts a probe whenever one is due; runs until cancelled, or the endpoint is gone."""
     endpoint = pace.plan.spec.endpoint
     nap = trio.CancelScope()
 
@@ -101,9 +101,12 @@ async def _probe_at_pace(services: Services, pace: Pace) -> None:
         await run_probe(pace.plan.spec, services.network, services.names, take)
 
     async with trio.open_nursery() as probes:
-        while (node := services.board.state.config.node(endpoint.node)) is not None:
-            health = services.board.state.health[endpoint]
-            due = pace.due(health, services.board.state.config.globals, wanted=wants_probe(node, endpoint, health))
+        while True:
+            state = services.board.state
+            node, health = state.config.node(endpoint.node), state.health.get(endpoint)
+            if node is None or health is None:
+                return
+            due = pace.due(health, state.config.globals, wanted=wants_probe(node, endpoint, health))
             if due <= trio.current_time():
                 started = pace.start(trio.current_time(), _dice_interval(services, pace.plan), health)
                 probes.start_soon(probe, started)

@@ -76,7 +76,7 @@ def with_listeners(config: Config, *listeners: ListenerConfig) -> Config:
 
 def with_globals(config: Config, **changes: object) -> Config:
     """The configuration with other global settings (pools keep what they took from them)."""
-    return attrs.evolve(config, globals=attrs.evolve(config.globals, **changes))
+    return attrs.evolve(config, globals=attrs.evolve(config.globals, **changes))  # type: ignore[arg-type]  # as GlobalConfig has them
 
 
 def held(world: World, host: str | None = None) -> list[tuple[Transport, Address]]:

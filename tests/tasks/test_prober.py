@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sniffgate.address import Address
 from sniffgate.config.schema import NodeConfig, ProbeKind, pool_from
-from sniffgate.state.model import Verdict
+from sniffgate.state.model import Endpoint, Verdict
 from sniffgate.testing.virtual import VirtualNetwork
 from tests.tasks.looking import (
     TCP,
@@ -153,8 +153,7 @@ async def test_a_success_between_failures_starts_the_count_anew(autojump_clock: 
         for blip in (1.5, 3.7):
             await at(blip)
             world.nodes["node-a"].refuse()
-            while health(world, "node-a").bad_streak < 2:
-                await trio.sleep(0.01)
+            await when(world, lambda state: state.health[Endpoint("node-a", TCP)].bad_streak == 2)
             world.nodes["node-a"].recover()
         await at(10.0)
 
