@@ -1,0 +1,302 @@
+"""A bug stops at its flow or its task; a bug in the hub stops the gateway, for state is not to be guessed."""
+
+from collections.abc import Callable
+
+import attrs
+import pytest
+import trio
+from trio.testing import MockClock
+
+from sniffgate.address import Address
+from sniffgate.config.schema import ProbeKind
+from sniffgate.errors import CommandRefused, ConnectRefused
+from sniffgate.net.ports import Acceptor, Conn, DatagramConn, DatagramPort
+from sniffgate.net.relay import Counters, EndReason, RelayLimits
+from sniffgate.net.relay_tasks import TaskRelay
+from sniffgate.state.events import Event, OperatorDisabled
+from sniffgate.state.model import State, Verdict
+from sniffgate.testing.virtual import VirtualHost, VirtualNetwork
+from tests.tasks.tcp_world import (
+    QA,
+    QB,
+    SECOND_LISTENER,
+    TCP_LISTENER,
+    echo,
+    ending,
+    endings,
+    health,
+    opened,
+    settled,
+    tcp_config,
+)
+from tests.tasks.world import GATEWAY, World, running
+
+
+class Bug(Exception):
+    """What must not happen, and does here."""
+
+
+class FragileRelay:
+    """A relay that breaks on the flows that it is told to: before, or when the node says something."""
+
+    def __init__(self) -> None:
+        self.breaks_next = False
+        self.breaks_late = False
+        self._relay = TaskRelay()
+
+    async def relay(
+        self,
+        client: Conn,
+        node: Conn,
+        counters: Counters,
+        limits: RelayLimits,
+        on_first_byte: Callable[[], None] | None = None,
+    ) -> EndReason:
+        """See `Relay.relay`, but for the closing."""
+        if self.breaks_next:
+            self.breaks_next = False
+            raise Bug("in the relay")
+        if self.breaks_late:
+            self.breaks_late = False
+            on_first_byte = self._break
+        return await self._relay.relay(client, node, counters, limits, on_first_byte)
+
+    def _break(self) -> None:
+        raise Bug("in a callback")
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_crash_in_one_flow_touches_no_other(late: bool, autojump_clock: MockClock) -> None:
+    """Its client and its node are let go, it is counted, and everything else goes on."""
+    relay = FragileRelay()
+    async with running(tcp_config(QA, QB), relay=relay) as world:
+        (other,) = await opened(world)
+        relay.breaks_next, relay.breaks_late = not late, late
+        conn = await world.connect()
+        await conn.send_all(b"hi")
+
+        assert "end of stream" != (await ending(conn))[0]
+        await settled()
+        assert {EndReason.CRASHED: 1} == endings(world)
+        assert 1 == len(world.nodes["node-a"].conns)
+        assert b"node-a:hi" == await echo(other)
+        assert b"node-a:hi" == await world.ask()
+        world.crashes = 1
+
+
+async def test_a_crash_in_the_flow_log_touches_no_flow(autojump_clock: MockClock) -> None:
+    """Bookkeeping is the last thing a client should die of."""
+    async with running(tcp_config(QA)) as world:
+
+        def broken(record: object) -> None:
+            raise Bug("in the flow log")
+
+        world.gateway.services.write_flow = broken
+        (other,) = await opened(world)
+        for _ in range(3):
+            assert b"node-a:hi" == await world.ask()
+        await settled()
+
+        assert b"node-a:hi" == await echo(other)
+        world.crashes = 3
+
+
+@attrs.define(eq=False)
+class Fragile:
+    """The gateway's network, with a bug that shows itself as often as a test wants."""
+
+    host: VirtualHost
+    accepts_break: int = 0
+    connects_break: int = 0
+    look_ups_break: int = 0
+
+    async def look_up(self, host: str) -> tuple[str, ...]:
+        return await self.host.look_up(host)
+
+    async def listen_tcp(self, address: Address) -> Acceptor:
+        return FragileAcceptor(self, await self.host.listen_tcp(address))
+
+    async def listen_udp(self, address: Address) -> DatagramPort:
+        return await self.host.listen_udp(address)
+
+    async def connect_tcp(self, address: Address, *, user_timeout: float = 0.0) -> Conn:
+        if self.connects_break:
+            self.connects_break -= 1
+            raise Bug("in connect")
+        return await self.host.connect_tcp(address, user_timeout=user_timeout)
+
+    def connect_udp(self, address: Address) -> DatagramConn:
+        return self.host.connect_udp(address)
+
+
+class FragileAcceptor:
+    """A listening socket with a bug."""
+
+    def __init__(self, network: Fragile, acceptor: Acceptor) -> None:
+        self._network = network
+        self._acceptor = acceptor
+
+    @property
+    def address(self) -> Address:
+        return self._acceptor.address
+
+    async def accept(self) -> Conn:
+        conn = await self._acceptor.accept()
+        if self._network.accepts_break:
+            self._network.accepts_break -= 1
+            conn.abort()
+            raise Bug("in accept")
+        return conn
+
+    def close(self) -> None:
+        self._acceptor.close()
+
+    def __enter__(self) -> "FragileAcceptor":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@attrs.define(eq=False)
+class Breakable:
+    """Puts a `Fragile` network under a gateway, and remembers it."""
+
+    network: Fragile | None = None
+
+    def __call__(self, host: VirtualHost) -> Fragile:
+        self.network = Fragile(host)
+        return self.network
+
+    def breaks(self, **counts: int) -> None:
+        """Sets how often what shall break from now on."""
+        assert self.network is not None
+        for name, count in counts.items():
+            setattr(self.network, name, count)
+
+
+async def test_a_crashed_forwarder_is_started_again_later_each_time(autojump_clock: MockClock) -> None:
+    """The socket stays, so clients wait in the backlog; established flows notice nothing."""
+    fragile = Breakable()
+    async with running(tcp_config(QA), through=fragile) as world:
+        (old,) = await opened(world)
+        fragile.breaks(accepts_break=3)
+        for pause in (0.1, 0.2, 0.4):
+            began = trio.current_time()
+            assert ("reset", began) == await ending(await world.connect())
+            waiting = await world.connect()
+            await waiting.send_all(b"hi")
+            if pause == 0.4:
+                assert b"node-a:hi" == await waiting.receive_some(1000)
+                assert 0.7 == pytest.approx(trio.current_time())
+            else:
+                waiting.abort()
+                await trio.sleep(pause)
+                await settled()
+
+        assert b"node-a:hi" == await echo(old)
+        world.crashes = 3
+
+
+async def test_a_crash_of_the_forwarder_leaves_leases_and_the_drain(autojump_clock: MockClock) -> None:
+    """Flows that began before the crash drain as if nothing had been."""
+    fragile = Breakable()
+    async with running(tcp_config(QA, QB, drain_timeout=5.0), through=fragile) as world:
+        (old,) = await opened(world)
+        fragile.breaks(accepts_break=1)
+        await world.connect()
+        await trio.sleep(1.0)
+        await world.gateway.disable("node-a")
+
+        assert ("end of stream", 6.0) == await ending(old)
+        world.crashes = 1
+
+
+async def test_a_stop_during_the_back_off_does_not_wait_for_it(autojump_clock: MockClock) -> None:
+    """The end of a gateway is not up to its crashed forwarder."""
+    fragile = Breakable()
+    async with running(tcp_config(QA), through=fragile) as world:
+        (old,) = await opened(world)
+        fragile.breaks(accepts_break=8)
+        for _ in range(8):
+            await world.connect()
+        await trio.sleep(15.0)
+        world.gateway.stop(100.0)
+        await settled()
+
+        with pytest.raises(ConnectRefused):
+            await world.connect()
+        assert b"node-a:hi" == await echo(old)
+        world.crashes = 8
+
+
+async def test_a_crash_while_a_client_waits_for_its_node_resets_that_client(autojump_clock: MockClock) -> None:
+    """Whatever broke, its slot is free again and the next client is served."""
+    fragile = Breakable()
+    listener = attrs.evolve(TCP_LISTENER, max_connections=1)
+    async with running(tcp_config(QA, listeners=(listener,)), through=fragile) as world:
+        fragile.breaks(connects_break=1)
+
+        assert ("reset", 0.0) == await ending(await world.connect())
+        assert {EndReason.CRASHED: 1} == endings(world)
+        assert b"node-a:hi" == await world.ask()
+        world.crashes = 1
+
+
+async def test_a_crashed_prober_is_started_again(autojump_clock: MockClock) -> None:
+    """The verdict must not stand still for ever because a probe met a bug."""
+    fragile = Breakable()
+    node = attrs.evolve(QA, probe=ProbeKind.TCP)
+    async with running(tcp_config(node, QB), through=fragile) as world:
+        await trio.sleep(3.5)
+        assert Verdict.HEALTHY is health(world).verdict
+        fragile.breaks(connects_break=1)
+        await trio.sleep(1.0)
+        world.nodes["node-a"].kill()
+        await trio.sleep(3.0)
+
+        assert Verdict.UNHEALTHY is health(world).verdict
+        world.crashes = 1
+
+
+async def test_a_crash_of_one_listener_is_none_of_anothers(autojump_clock: MockClock) -> None:
+    """Each listener restarts alone."""
+    fragile = Breakable()
+    config = tcp_config(QA, listeners=(TCP_LISTENER, SECOND_LISTENER))
+    async with running(config, through=fragile) as world:
+        fragile.breaks(accepts_break=1)
+        await ending(await world.connect())
+        (other,) = await opened(world, 1, SECOND_LISTENER.listen.port)
+
+        assert b"node-a:hi" == await echo(other)
+        assert 0.0 == trio.current_time()
+        world.crashes = 1
+
+
+async def test_a_crash_in_the_hub_comes_out_of_the_gateway(autojump_clock: MockClock) -> None:
+    """No flow is served by a gateway that does not know its own state; and nobody waits for it for ever."""
+    network = VirtualNetwork()
+
+    def broken(before: State, event: Event, after: State) -> None:
+        if isinstance(event, OperatorDisabled):
+            raise Bug("in the hub")
+
+    refused: list[str] = []
+
+    async def ask(world: World) -> None:
+        try:
+            await world.gateway.disable("node-a")
+        except CommandRefused as error:
+            refused.append(str(error))
+
+    async with trio.open_nursery() as outside:
+        with pytest.RaisesGroup(Bug, flatten_subgroups=True):
+            async with running(tcp_config(QA), network=network, observers=(broken,)) as world:
+                (conn,) = await opened(world)
+                outside.start_soon(ask, world)
+                outside.start_soon(ask, world)
+                await trio.sleep_forever()
+        assert "reset" != (await ending(conn))[0]
+
+    assert 2 == len(refused)
+    assert [] == network.host(GATEWAY).open_sockets()
