@@ -67,6 +67,7 @@ async def _reply(command: Command, gateway: Gateway, memory: Memory | None) -> b
             raise AssertionError("the conversation answers these itself")
         case _:
             await _ask(command, gateway)
+            await trio.lowlevel.checkpoint()  # the listeners were woken with us: now their leases follow the new state
             return await status_line(gateway)
 
 

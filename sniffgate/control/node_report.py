@@ -24,8 +24,8 @@ class NodeReports:
     def __init__(self, gateway: Gateway) -> None:
         self.state: State = gateway.state
         self._traffic: Mapping[Endpoint, Traffic] = gateway.ledger.traffic
-        self._now = gateway.services.clock.now()
-        self._wall_ms = gateway.services.clock.wall_ms()
+        self.now = gateway.services.clock.now()
+        self.wall_ms = gateway.services.clock.wall_ms()
         self._counted: dict[Endpoint, dict[str, int]] = {}
         self._leases: defaultdict[Endpoint, list[tuple[str, Lease]]] = defaultdict(list)
         for name, listener in [
@@ -61,7 +61,7 @@ class NodeReports:
             "last_probe_ms": max(health.probed_wall_ms for health in healths) or None,
             "last_change_ms": max(health.changed_wall_ms for health in healths) or None,
             "probe_latency_us": microseconds(last.last_latency),
-            "passive_fails": sum(passive_failures(health, state.config.globals, self._now) for health in healths),
+            "passive_fails": sum(passive_failures(health, state.config.globals, self.now) for health in healths),
             "inflight_tcp": stats["tcp_conns_active"],
             "draining": bool(draining),
             "draining_until_ms": self._wall(max((lease.terms.deadline for lease in draining), default=None)),
@@ -91,7 +91,7 @@ class NodeReports:
             "cause": health.cause.value,
             "good_streak": health.good_streak,
             "bad_streak": health.bad_streak,
-            "passive_failures": passive_failures(health, state.config.globals, self._now),
+            "passive_failures": passive_failures(health, state.config.globals, self.now),
             "ejections": health.ejections,
             "ejected_until_ms": self._wall(health.ejected_until),
             "suspected": health.suspected,
@@ -133,7 +133,7 @@ class NodeReports:
         """A moment of the gateway's clock as milliseconds since 1970; None when it never comes."""
         if at is None or at == float("inf"):
             return None
-        return self._wall_ms + round((at - self._now) * 1000)
+        return self.wall_ms + round((at - self.now) * 1000)
 
 
 def _error(healths: list[Health]) -> str:

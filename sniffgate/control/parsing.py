@@ -194,10 +194,11 @@ def _seconds(value: object, key: str) -> float:
 
 
 def _count(value: object, key: str) -> int:
+    sentence = f"{key} must be a whole number from 1 to {MOST_EVENTS}, not {_shown(value)}"
     if isinstance(value, str) and len(value) <= 8 and value.isascii() and value.isdigit():
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_EVENTS:
-        raise CommandRefused(f"{key} must be a whole number from 1 to {MOST_EVENTS}, not {_shown(value)}")
+        raise CommandRefused(sentence)
     return value
 
 

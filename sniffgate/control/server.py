@@ -42,7 +42,7 @@ class _Guest:
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
-        """Who has the least goes first when room is needed: strangers, then the longest idle, last who is being served."""
+        """The least goes when room is needed: strangers first, then the longest idle, last who is being served."""
         return self.is_acting, self.talk.is_authenticated, self.talk.last_line_at
 
 

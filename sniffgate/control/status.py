@@ -27,13 +27,13 @@ def status(gateway: Gateway) -> Report:
     reports = NodeReports(gateway)
     nodes = [reports.node(node) for node in reports.state.config.nodes]
     pools = [dict([entry]) for entry in _pools(reports.state)]
-    return {**_head(gateway, reports.state), "pools": {k: v for each in pools for k, v in each.items()}, "nodes": nodes}
+    return {**_head(gateway, reports), "pools": {k: v for each in pools for k, v in each.items()}, "nodes": nodes}
 
 
 async def status_line(gateway: Gateway) -> bytes:
     """The same as one line of JSON, made in slices. The state is that of one moment, counters may move meanwhile."""
     reports = NodeReports(gateway)
-    head = encode(_head(gateway, reports.state))
+    head = encode(_head(gateway, reports))
     await trio.lowlevel.checkpoint()
     pools = await in_slices(_pools(reports.state), lambda entry: encode(dict([entry]))[1:-2])
     nodes = await in_slices(reports.state.config.nodes, lambda node: encode(reports.node(node))[:-1])
@@ -72,15 +72,15 @@ def stats(gateway: Gateway) -> Report:
 # --- the parts of status that are not about single nodes ------------------------------------------
 
 
-def _head(gateway: Gateway, state: State) -> Report:
-    clock, settings = gateway.services.clock, state.config.globals
+def _head(gateway: Gateway, reports: NodeReports) -> Report:
+    state, settings = reports.state, reports.state.config.globals
     return {
         "ok": True,
         "engine": "sniffgate",
         "version": __version__,
         "pid": os.getpid(),
-        "uptime_s": round(clock.now(), 3),
-        "now_ms": clock.wall_ms(),
+        "uptime_s": round(reports.now, 3),
+        "now_ms": reports.wall_ms,
         "epoch": state.epoch,
         "revision": state.revision,
         "loaded_at_ms": gateway.loaded_at_ms,
