@@ -199,7 +199,7 @@ async def test_single_failures_by_script_move_nobody(autojump_clock: MockClock) 
 async def test_a_node_two_seconds_up_and_two_down_for_a_minute_switches_as_computed(
     autojump_clock: MockClock,
 ) -> None:
-    """Down at 2, 6, ...: found three fast probes after the first one that fails; back two after the first that works."""
+    """Down at 2, 6, ...: three failed probes in a tenth of a second, then two good ones in half of that."""
     async with running(config_for(A, B, listeners=DOORS)) as world:
         for round_ in range(15):
             await at(2.0 + 4.0 * round_)
