@@ -27,6 +27,10 @@ def token_file(tmp_path: Path) -> Path:
     return path
 
 
+def change(token_file: Path, token: str) -> None:
+    token_file.write_text(token)
+
+
 # --- commands -------------------------------------------------------------------------------------
 
 
@@ -271,7 +275,8 @@ async def test_eight_strangers_at_most_and_the_newest_gets_in(autojump_clock: Mo
         assert "another client takes this one's place: it was idle longest" == await last_words(strangers[0])
         assert not strangers[1].is_broken()
         assert (await known.ask("help"))["ok"]
-        for conn in (*strangers, known):
+        known.close()
+        for conn in strangers:
             conn.close()
 
 
@@ -280,7 +285,7 @@ async def test_a_reload_reads_the_token_again(autojump_clock: MockClock, token_f
     async with open_desk(CONFIG, token_file=str(token_file)) as desk:
         with await desk.client() as client:
             await client.authenticate(TOKEN)
-            token_file.write_text("fedcba9876543210\n")
+            change(token_file, "fedcba9876543210\n")
             await client.ask("reload")
             with await desk.client() as other:
                 await other.authenticate("fedcba9876543210")
@@ -292,7 +297,7 @@ async def test_a_token_that_cannot_be_read_again_stays_what_it_was(autojump_cloc
     async with open_desk(CONFIG, token_file=str(token_file)) as desk:
         with await desk.client() as client:
             await client.authenticate(TOKEN)
-            token_file.write_text("short")
+            change(token_file, "short")
             await client.ask("reload")
             with await desk.client() as other:
                 await other.authenticate(TOKEN)
