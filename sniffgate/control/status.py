@@ -21,6 +21,10 @@ from .words import clip, node_names
 SLICE = 4  # nodes, or list entries of their size, between two checkpoints: about a third of a millisecond
 SHOWN_SWITCHES = 50
 
+# why a datagram went nowhere, and what this machine ran short of: closed lists, explained in docs/control.md
+DROP_REASONS = ("send", "reply", "refused", "waiting", "no_slot", "no_node", "local_shortage", "crashed")
+SHORTAGES = ("accept", "connect", "probe")
+
 
 def status(gateway: Gateway) -> Report:
     """The whole of `status`, at once: for a library or a test. The keys are listed in docs/control.md."""
@@ -62,8 +66,8 @@ def stats(gateway: Gateway) -> Report:
         "flows": ledger.flows(Transport.TCP),
         "sessions": ledger.flows(Transport.UDP),
         "endings": {reason.value: ledger.endings[reason] for reason in EndReason},
-        "dropped_datagrams": dict(sorted(ledger.dropped_datagrams.items())),
-        "shortages": dict(sorted(ledger.shortages.items())),
+        "dropped_datagrams": {**dict.fromkeys(DROP_REASONS, 0), **ledger.dropped_datagrams},
+        "shortages": {**dict.fromkeys(SHORTAGES, 0), **ledger.shortages},
         "crashes": ledger.crashes,
         "events_overflowed": services.reporter.overflowed,
     }
