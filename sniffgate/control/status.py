@@ -22,7 +22,11 @@ SLICE = 4  # nodes, or list entries of their size, between two checkpoints: abou
 SHOWN_SWITCHES = 50
 
 # why a datagram went nowhere, and what this machine ran short of: closed lists, explained in docs/control.md
-DROP_REASONS = ("send", "reply", "refused", "waiting", "no_slot", "no_node", "local_shortage", "crashed")
+DROP_REASONS = (
+    "send", "reply", "refused", "waiting", "no_slot",
+    *(EndReason(word).value for word in ("no_node", "local_shortage", "evicted", "idle", "drained", "dns_gone")),
+    *(EndReason(word).value for word in ("shutdown", "crashed")),
+)  # fmt: skip
 SHORTAGES = ("accept", "connect", "probe")
 
 
@@ -54,8 +58,8 @@ async def in_slices(items: Iterable[object], render: Callable[..., bytes]) -> by
     return b",".join(parts)
 
 
-def stats(gateway: Gateway) -> Report:
-    """The counters of the whole gateway since its start."""
+def stats(gateway: Gateway, lost_lines: int | None = None) -> Report:
+    """The counters of the whole gateway since its start; `lost_lines` are those of the event log, None without one."""
     ledger, services = gateway.ledger, gateway.services
     return {
         "ok": True,
@@ -70,6 +74,7 @@ def stats(gateway: Gateway) -> Report:
         "shortages": {**dict.fromkeys(SHORTAGES, 0), **ledger.shortages},
         "crashes": ledger.crashes,
         "events_overflowed": services.reporter.overflowed,
+        "event_log_lines_lost": lost_lines,
     }
 
 

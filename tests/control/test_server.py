@@ -103,6 +103,14 @@ async def test_events_tell_what_happened_in_order(autojump_clock: MockClock) -> 
         assert events[-1:] == (await desk.ask("events 1"))["events"]
 
 
+async def test_stats_tell_what_the_event_log_lost(autojump_clock: MockClock) -> None:
+    """A log with holes proves nothing past them, so its holes must be seen."""
+    async with open_desk(CONFIG) as desk:
+        assert (await desk.ask("stats"))["event_log_lines_lost"] is None
+        desk.memory.count_lost_lines = lambda: 7
+        assert 7 == (await desk.ask("stats"))["event_log_lines_lost"]
+
+
 async def test_help_lists_the_commands(autojump_clock: MockClock) -> None:
     """`nc` is enough to find one's way."""
     async with open_desk(CONFIG) as desk:
