@@ -142,6 +142,20 @@ async def test_our_own_shortage_is_no_evidence(autojump_clock: MockClock) -> Non
         assert b"node-a:hi" == await echo(holder)
 
 
+async def test_a_node_of_which_not_every_address_could_be_tried_is_not_blamed(autojump_clock: MockClock) -> None:
+    """The address that we had no port for might have worked."""
+    network = VirtualNetwork(ports=range(40000, 40001))
+    network.names["two.example"] = ["10.0.0.51", "10.0.0.52"]
+    network.black_hole("10.0.0.51")
+    named = quiet("a", 20, tcp=Address("two.example", 7000))
+    async with running(tcp_config(named, QB, connect_timeout=2.0), network=network) as world:
+        before = health(world)
+
+        assert b"node-b:hi" == await world.ask()
+        assert 2.0 == trio.current_time()
+        assert before == health(world)
+
+
 # --- before there is a node -----------------------------------------------------------------------
 
 
