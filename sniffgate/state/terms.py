@@ -1,9 +1,9 @@
 """How long the flows of a lease may live: pure, from the state and from the terms so far.
 
 A lease is what a listener holds per endpoint. It is `standby` while its endpoint is outside the active set (a retry, a
-trial, fail-open), `active` inside, and `retiring` once an active endpoint has left it, or whenever the endpoint has fallen:
-turned unhealthy, disabled, readdressed or removed. Only a retiring lease has a deadline. It is lifted when the endpoint
-is back in the active set in time.
+trial, fail-open), `active` inside, and `retiring` once an active endpoint has left it, or whenever the endpoint has
+fallen: turned unhealthy, disabled, readdressed or removed. Only a retiring lease has a deadline. It is lifted when the
+endpoint is back in the active set in time.
 """
 
 import enum

@@ -99,6 +99,7 @@ async def test_a_client_that_still_waits_at_the_end_is_reset_and_counted(autojum
         world.nodes["node-a"].black_hole()
         (conn,) = await opened(world)
         world.gateway.stop()
+        world.gateway.stop(30.0)  # gives nothing back
 
         assert ("reset", 5.0) == await ending(conn)
         await settled()
