@@ -21,11 +21,14 @@ from ..state.events import FailureKind
 from ..state.model import Endpoint, Route, RouteKey
 from .leases import LeaseBook
 from .legs import Legs
+from .repeats import Repeats
 from .services import Contained, Services
 from .sessions import Leg, Session
 from .tcp import Settings
 
 log = logging.getLogger("sniffgate")
+
+LINES_PER_S = 1  # of one trouble: every client of a flood meets the same
 
 
 class _Outcome(enum.Enum):
@@ -67,6 +70,7 @@ class Openings:
         self._settings = settings
         self._legs = legs
         self._end = end
+        self._told: Repeats[tuple[int, str]] = Repeats(LINES_PER_S)
 
     def open_soon(self, session: Session) -> None:
         """Starts looking for a leg, unless that is under way."""
@@ -101,7 +105,7 @@ class Openings:
                 outcome = await self._try(session, choice)
             except LocalShortage as error:
                 ledger.shortages["connect"] += 1
-                log.warning("cannot open a UDP session: %s", error)
+                self._tell(logging.WARNING, "cannot open a UDP session", error)
                 return EndReason.LOCAL_SHORTAGE
             finally:
                 if outcome is not _Outcome.OPEN:
@@ -150,7 +154,7 @@ class Openings:
         try:
             addresses = await services.names.addresses(node.udp)
         except NameUnresolved as error:
-            log.info("%s: %s", endpoint, error)
+            self._tell(logging.INFO, f"no address for {endpoint}", error)
             return _Outcome.FAILED
         if session.ended or not self._still_stands(choice):
             return _Outcome.STALE
@@ -186,3 +190,9 @@ class Openings:
             with contextlib.suppress(ConnectFailed):
                 return self._services.network.connect_udp(address)
         return None
+
+    def _tell(self, level: int, trouble: str, error: Exception) -> None:
+        for (old_level, old), more in self._told.ended(trio.current_time()):
+            log.log(old_level, "%s: %d times more", old, more)
+        if self._told.admits((level, trouble)):
+            log.log(level, "%s: %s", trouble, error)

@@ -119,10 +119,11 @@ async def test_a_flood_of_new_ports_leaves_a_steady_client_its_own(autojump_cloc
         assert 100 == len(sessions(world)) == upstream_sockets(world)
 
 
-async def test_without_a_local_port_a_client_is_refused_and_nobody_is_blamed(autojump_clock: MockClock) -> None:
+async def test_without_a_local_port_a_client_is_refused_and_nobody_is_blamed(
+    caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
+) -> None:
     """Our own shortage: the others go on, no node is suspected, and room makes it well again."""
     network, failures = VirtualNetwork(ports=range(40000, 40004)), Failures()
-    network.host("10.0.0.8"), network.host("10.0.0.7")
     config = config_for(QUIET, STANDBY, listeners=(UDP_DOOR,), udp_session_timeout=5.0, flow_log=FlowLogMode.ALL)
     async with running(config, network=network, observers=(failures,)) as world:
         conns = [network.host(f"10.0.1.{number}").connect_udp(UDP_DOOR.listen) for number in range(8)]
@@ -136,6 +137,7 @@ async def test_without_a_local_port_a_client_is_refused_and_nobody_is_blamed(aut
         assert 4 == world.gateway.ledger.shortages["connect"]
         assert {"local_shortage": 4} == world.gateway.ledger.dropped_datagrams
         assert 4 == world.gateway.ledger.endings[EndReason.LOCAL_SHORTAGE]
+        assert 1 == sum("cannot open a UDP session" in line for line in caplog.messages)  # not one for each client
         assert [] == failures.nodes
         assert Verdict.UNHEALTHY is not world.gateway.state.health[Endpoint("node-a", UDP)].verdict
         assert 4 == len(sessions(world)) == udp_listener(world)._slots.held == in_progress(world)
