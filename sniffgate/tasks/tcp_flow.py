@@ -27,6 +27,8 @@ class Arrival:
     has_slot: bool = False
     tried: set[str] = attrs.field(factory=set)
     failed: int = 0  # tries that failed, as against those given up because the endpoint fell meanwhile
+    was_hedged: bool = False  # a try was begun beside one that hung
+    crashed: bool = False  # a try met a bug
     short: bool = False  # this machine lacked something for at least one try
 
     @property
