@@ -133,6 +133,8 @@ class TcpIntake:
             if outcome is not None:
                 arrival.client.abort()
                 self._leave(arrival)
+                if outcome is EndReason.NO_NODE:
+                    self._services.incidents.lost(arrival.route)
                 record(self._services, arrival, outcome)
 
     def _leave(self, arrival: Arrival) -> None:
@@ -244,6 +246,8 @@ class TcpIntake:
             lease = self._leases.lease_for(state, attempt.endpoint, attempt.configured, conn.peer, pool, self._arrivals)
             flow = Flow(arrival, conn, attempt.endpoint, lease, attempt.on_trial)
             if lease.start(run_flow, self._services, flow, lambda: self._leave(arrival)):
+                if arrival.failed or arrival.was_hedged:
+                    self._services.incidents.slow(arrival.route)
                 return True
         self._let_go(arrival, attempt, conn)
         search.has_failed = True
