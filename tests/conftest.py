@@ -8,7 +8,7 @@ import os
 from hypothesis import HealthCheck, Phase, settings
 
 _base = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-settings.register_profile("default", _base, max_examples=100, stateful_step_count=25)
+settings.register_profile("default", _base, max_examples=30, stateful_step_count=15)
 settings.register_profile("long", _base, max_examples=5000, stateful_step_count=60)
 settings.register_profile("quick", _base, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -31,7 +31,12 @@ from .status import in_slices, stats, status_line
 
 
 class Memory(Protocol):
-    """Where the last transitions are to be had; `Recent` is one."""
+    """What the gateway itself does not keep; `Recent` is one."""
+
+    @property
+    def lost_lines(self) -> int | None:
+        """Lines that the event log could not record; None when there is no event log."""
+        ...
 
     def last(self, count: int) -> list[Transition]:
         """The last `count` transitions, oldest first."""
@@ -52,7 +57,7 @@ async def _reply(command: Command, gateway: Gateway, memory: Memory | None) -> b
         case Status():
             return await status_line(gateway)
         case Stats():
-            return encode(stats(gateway))
+            return encode(stats(gateway, memory.lost_lines if memory is not None else None))
         case Reload():
             return await _reload(gateway)
         case Why(node):

@@ -1,7 +1,7 @@
 """The last transitions, for `events`: verdicts, switches, pins, the operator's wishes and reloads."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ..state.events import ConfigApplied, Event
 from ..state.model import Endpoint, State
@@ -17,6 +17,12 @@ class Recent:
 
     def __init__(self, maxlen: int = MOST_EVENTS) -> None:
         self._kept: deque[Transition] = deque(maxlen=maxlen)
+        self.count_lost_lines: Callable[[], int | None] | None = None  # the event log's, where there is one
+
+    @property
+    def lost_lines(self) -> int | None:
+        """Lines that the event log could not record; None when there is no event log."""
+        return self.count_lost_lines() if self.count_lost_lines is not None else None
 
     def last(self, count: int) -> list[Transition]:
         """The last `count` transitions, oldest first."""

@@ -21,6 +21,14 @@ from .words import clip, node_names
 SLICE = 4  # nodes, or list entries of their size, between two checkpoints: about a third of a millisecond
 SHOWN_SWITCHES = 50
 
+# why a datagram went nowhere, and what this machine ran short of: closed lists, explained in docs/control.md
+DROP_REASONS = (
+    "send", "reply", "refused", "waiting", "no_slot",
+    *(EndReason(word).value for word in ("no_node", "local_shortage", "evicted", "idle", "drained", "dns_gone")),
+    *(EndReason(word).value for word in ("shutdown", "crashed")),
+)  # fmt: skip
+SHORTAGES = ("accept", "connect", "probe")
+
 
 def status(gateway: Gateway) -> Report:
     """The whole of `status`, at once: for a library or a test. The keys are listed in docs/control.md."""
@@ -50,8 +58,8 @@ async def in_slices(items: Iterable[object], render: Callable[..., bytes]) -> by
     return b",".join(parts)
 
 
-def stats(gateway: Gateway) -> Report:
-    """The counters of the whole gateway since its start."""
+def stats(gateway: Gateway, lost_lines: int | None = None) -> Report:
+    """The counters of the whole gateway since its start; `lost_lines` are those of the event log, None without one."""
     ledger, services = gateway.ledger, gateway.services
     return {
         "ok": True,
@@ -62,10 +70,11 @@ def stats(gateway: Gateway) -> Report:
         "flows": ledger.flows(Transport.TCP),
         "sessions": ledger.flows(Transport.UDP),
         "endings": {reason.value: ledger.endings[reason] for reason in EndReason},
-        "dropped_datagrams": dict(sorted(ledger.dropped_datagrams.items())),
-        "shortages": dict(sorted(ledger.shortages.items())),
+        "dropped_datagrams": {**dict.fromkeys(DROP_REASONS, 0), **ledger.dropped_datagrams},
+        "shortages": {**dict.fromkeys(SHORTAGES, 0), **ledger.shortages},
         "crashes": ledger.crashes,
         "events_overflowed": services.reporter.overflowed,
+        "event_log_lines_lost": lost_lines,
     }
 
 

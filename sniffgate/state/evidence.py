@@ -5,6 +5,7 @@ when an endpoint is the last one left.
 """
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from ..config.schema import Endpoint, NodeConfig, RouteKey
 from . import health as rules
@@ -43,6 +44,8 @@ def after_probe(state: State, event: Probed, when: Moment) -> Mapping[Endpoint, 
                 if _silence_heals(state, node, endpoint):
                     health = rules.good_step(health, settings, when)
                 after[endpoint] = health
+            case _:
+                assert_never(event)
     return after
 
 
@@ -59,6 +62,8 @@ def after_traffic(state: State, event: Forwarded, when: Moment) -> Mapping[Endpo
             return {endpoint: rules.suspect(health, "connection broken by the node")}
         case ForwardFailed():
             return {endpoint: _forward_failed(state, node, health, event, when)}
+        case _:
+            assert_never(event)
 
 
 def _silence_heals(state: State, node: NodeConfig, endpoint: Endpoint) -> bool:

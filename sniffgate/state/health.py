@@ -173,8 +173,6 @@ def time_passed(health: Health, rules: GlobalConfig, when: Moment, *, probed: bo
 
 def wakeup(health: Health, rules: GlobalConfig, *, probed: bool) -> float | None:
     """When `time_passed` would next change this health; None when never."""
-    if health.ejected_until is None:
-        return None
     return health.ejected_until if not probed or health.good_streak >= rules.success_threshold else None
 
 

@@ -6,6 +6,7 @@ member of an active set; its counts and cursor live outside the state, because t
 
 from collections.abc import Collection, Mapping
 from itertools import takewhile
+from typing import assert_never
 
 import attrs
 
@@ -94,13 +95,9 @@ def waiting_for_failback(state: State, route: Route) -> list[Member]:
     """Usable members of better tiers than the one in use: they wait for their delay or for an operator."""
     if route.tier is None:
         return []
-    waiting = []
-    for member in state.config.members(route.key):
-        if member.node.priority <= route.tier:
-            break  # best first: usually at once
-        if may_serve(state, member) and may_join(state, member.node, member.endpoint):
-            waiting.append(member)
-    return waiting
+    tier = route.tier
+    better = takewhile(lambda member: member.node.priority > tier, state.config.members(route.key))
+    return [each for each in better if may_serve(state, each) and may_join(state, each.node, each.endpoint)]
 
 
 def _tier(state: State, usable: list[Member], before: Route | None) -> int:
@@ -178,6 +175,8 @@ def choose(
             return name, Cursor(last=name)
         case Strategy.WEIGHTED:
             return _smooth(route, free, cursor)
+        case _:
+            assert_never(route.strategy)
 
 
 def _smooth(route: Route, free: list[str], cursor: Cursor) -> tuple[str, Cursor]:

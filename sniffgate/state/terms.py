@@ -12,7 +12,7 @@ import attrs
 
 from ..address import Address
 from ..config.schema import PoolConfig
-from .model import Endpoint, RouteKey, RouteMode, State
+from .model import Endpoint, RouteKey, State
 from .verdict import is_enabled, is_usable, override_of
 
 NEVER = float("inf")
@@ -66,7 +66,7 @@ def terms_at(state: State, now: float, subject: Subject, before: Terms, *, gone:
     )
     usable = is_present and node is not None and is_usable(state, node, subject.endpoint)
     route = state.routes.get(subject.route)
-    if usable and route is not None and route.mode is RouteMode.NORMAL and subject.endpoint.node in route.active:
+    if usable and route is not None and subject.endpoint.node in route.active:  # usable: so it is no fail-open
         return Terms(kind=LeaseKind.ACTIVE, was_usable=True)
     pool = _pool(state, subject)
     if not is_present or (before.was_usable and not usable):

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from typing import assert_never
 
 import attrs
 
@@ -75,6 +76,8 @@ def overrides_after(
             wish = attrs.evolve(wish, enabled=False if node.enabled else None, drain=event.timeout, drain_at=now)
         case OperatorMarked():
             wish = attrs.evolve(wish, mark=event.mark)
+        case _:
+            assert_never(event)
     others = {name: each for name, each in state.overrides.items() if name != event.node}
     return others if wish == NO_OVERRIDE else {**others, event.node: wish}
 

@@ -27,6 +27,10 @@ def token_file(tmp_path: Path) -> Path:
     return path
 
 
+def change(token_file: Path, token: str) -> None:
+    token_file.write_text(token)
+
+
 # --- commands -------------------------------------------------------------------------------------
 
 
@@ -97,6 +101,14 @@ async def test_events_tell_what_happened_in_order(autojump_clock: MockClock) -> 
             each["type"] for each in events if each["type"] != "verdict"
         ]
         assert events[-1:] == (await desk.ask("events 1"))["events"]
+
+
+async def test_stats_tell_what_the_event_log_lost(autojump_clock: MockClock) -> None:
+    """A log with holes proves nothing past them, so its holes must be seen."""
+    async with open_desk(CONFIG) as desk:
+        assert (await desk.ask("stats"))["event_log_lines_lost"] is None
+        desk.memory.count_lost_lines = lambda: 7
+        assert 7 == (await desk.ask("stats"))["event_log_lines_lost"]
 
 
 async def test_help_lists_the_commands(autojump_clock: MockClock) -> None:
@@ -271,7 +283,8 @@ async def test_eight_strangers_at_most_and_the_newest_gets_in(autojump_clock: Mo
         assert "another client takes this one's place: it was idle longest" == await last_words(strangers[0])
         assert not strangers[1].is_broken()
         assert (await known.ask("help"))["ok"]
-        for conn in (*strangers, known):
+        known.close()
+        for conn in strangers:
             conn.close()
 
 
@@ -280,7 +293,7 @@ async def test_a_reload_reads_the_token_again(autojump_clock: MockClock, token_f
     async with open_desk(CONFIG, token_file=str(token_file)) as desk:
         with await desk.client() as client:
             await client.authenticate(TOKEN)
-            token_file.write_text("fedcba9876543210\n")
+            change(token_file, "fedcba9876543210\n")
             await client.ask("reload")
             with await desk.client() as other:
                 await other.authenticate("fedcba9876543210")
@@ -292,7 +305,7 @@ async def test_a_token_that_cannot_be_read_again_stays_what_it_was(autojump_cloc
     async with open_desk(CONFIG, token_file=str(token_file)) as desk:
         with await desk.client() as client:
             await client.authenticate(TOKEN)
-            token_file.write_text("short")
+            change(token_file, "short")
             await client.ask("reload")
             with await desk.client() as other:
                 await other.authenticate(TOKEN)

@@ -35,6 +35,35 @@ def leave_stale(path: Path) -> None:
         dead.listen(1)
 
 
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def is_there(path: Path) -> bool:
+    return path.exists()
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def inode(path: Path) -> int:
+    return path.lstat().st_ino
+
+
+def put(kind: str, path: Path) -> None:
+    match kind:
+        case "file":
+            path.write_text("precious")
+        case "directory":
+            path.mkdir()
+        case "fifo":
+            os.mkfifo(path)
+        case _:
+            (path.parent / "file").write_text("precious")
+            path.symlink_to("file")
+
+
 async def answers(acceptor: UnixAcceptor, path: Path) -> bool:
     with trio.fail_after(5):
         async with await trio.open_unix_socket(path) as stream:
@@ -50,7 +79,7 @@ async def answers(acceptor: UnixAcceptor, path: Path) -> bool:
 async def test_only_the_owner_may_use_it_whatever_the_umask(path: Path, umask: int) -> None:
     """With umask 0 everybody could, with 777 nobody."""
     acceptor = open_unix(str(path))
-    assert 0o600 == stat.S_IMODE(path.lstat().st_mode)
+    assert 0o600 == mode_of(path)
     assert await answers(acceptor, path)
     acceptor.close()
 
@@ -61,7 +90,7 @@ async def test_a_stale_file_is_replaced(path: Path) -> None:
     acceptor = open_unix(str(path))
     assert await answers(acceptor, path)
     acceptor.close()
-    assert not path.exists()
+    assert not is_there(path)
 
 
 @pytest.mark.parametrize("backlog_is_full", [False, True])
@@ -90,21 +119,12 @@ async def test_a_live_one_is_refused_and_goes_on(path: Path, backlog_is_full: bo
 @pytest.mark.parametrize("kind", ["file", "directory", "link to a file", "fifo"])
 def test_what_is_no_socket_is_never_deleted(path: Path, kind: str) -> None:
     """A path mistyped in the configuration must cost nobody a file."""
-    match kind:
-        case "file":
-            path.write_text("precious")
-        case "directory":
-            path.mkdir()
-        case "fifo":
-            os.mkfifo(path)
-        case _:
-            (path.parent / "file").write_text("precious")
-            path.symlink_to("file")
-    before = path.lstat()
+    put(kind, path)
+    before = inode(path)
     with pytest.raises(CannotBind) as refused:
         open_unix(str(path))
     assert f"cannot listen at unix:{path}: something that is not a socket stands there" == str(refused.value)
-    assert before.st_ino == path.lstat().st_ino
+    assert before == inode(path)
 
 
 async def test_a_datagram_socket_in_use_is_not_taken(path: Path) -> None:
@@ -113,7 +133,7 @@ async def test_a_datagram_socket_in_use_is_not_taken(path: Path) -> None:
         other.bind(str(path))
         with pytest.raises(CannotBind, match="another process listens there"):
             open_unix(str(path))
-        assert path.exists()
+        assert is_there(path)
 
 
 @pytest.mark.parametrize(
@@ -144,13 +164,13 @@ async def test_the_longest_path_is_107_bytes(tmp_path: Path) -> None:
 async def test_the_file_goes_with_the_socket_only_if_it_is_still_ours(path: Path) -> None:
     """After somebody put another socket there, closing ours must not take theirs away."""
     first = open_unix(str(path))
-    path.unlink()
+    remove(path)
     second = open_unix(str(path))
     first.close()
-    assert path.exists()
+    assert is_there(path)
     second.close()
     second.close()
-    assert not path.exists()
+    assert not is_there(path)
 
 
 async def test_two_that_start_together_do_not_steal_from_each_other(path: Path) -> None:

@@ -42,7 +42,7 @@ async def at(moment: float) -> None:
 
 def syns(world: World, host: str) -> list[float]:
     """When TCP connections from the gateway to `host` were begun, retries of the kernel not counted."""
-    seen = {}
+    seen: dict[Address, float] = {}
     for record in world.network.trace.select(Kind.SYN, Fate.SENT, source=GATEWAY, destination=host):
         seen.setdefault(record.source, exact(record.time))
     return list(seen.values())

@@ -406,6 +406,18 @@ async def test_the_prober_of_a_removed_node_ends_at_once(autojump_clock: MockClo
         assert begun == len(syns(world, A_HOST))
 
 
+async def test_a_node_that_moves_to_a_pool_without_listeners_is_probed_no_more(autojump_clock: MockClock) -> None:
+    """It still exists, but nobody reads its verdict."""
+    config = config_for(A, B)
+    async with running(config) as world:
+        await at(3.5)
+        begun = len(syns(world, A_HOST))
+        await world.gateway.apply(with_nodes(config, attrs.evolve(A, pool="other"), B))
+        await at(60.0)
+
+        assert begun == len(syns(world, A_HOST))
+
+
 async def test_a_node_removed_and_added_again_is_probed_again(autojump_clock: MockClock) -> None:
     """Even in two reloads at one moment."""
     config = config_for(A, B)

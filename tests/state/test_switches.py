@@ -1,0 +1,90 @@
+"""Every change of an active set is told with its reason and its evidence."""
+
+from sniffgate.config.schema import Failback
+from sniffgate.state.model import RECENT_SWITCHES, RouteKey, SwitchReason
+from tests.state.build import TCP, Story, both_node, tcp, tcp_node, udp
+
+A, B = tcp("a"), tcp("b")
+TIERS = tcp_node("a", priority=1), tcp_node("b")
+
+
+def reasons(story: Story) -> list[SwitchReason]:
+    return [switch.reason for switch in story.state.switches]
+
+
+def test_the_first_table_is_the_start() -> None:
+    """A history begins somewhere."""
+    (switch,) = Story(*TIERS).state.switches
+
+    assert (SwitchReason.START, (), ("a",), "") == (switch.reason, switch.before, switch.after, switch.detail)
+    assert (1, RouteKey("default", TCP)) == (switch.epoch, switch.route)
+
+
+def test_a_failover_tells_the_evidence() -> None:
+    """The first line of every post-mortem."""
+    switch = Story(*TIERS).at(2.0).bad(A, 3, error="timed out").state.switches[-1]
+
+    assert (SwitchReason.FAILOVER, ("a",), ("b",), 2.0) == (switch.reason, switch.before, switch.after, switch.at)
+    assert "a/tcp unhealthy by probes (timed out)" == switch.detail
+
+
+def test_the_evidence_against_a_follower_is_its_siblings() -> None:
+    """Its own is spotless."""
+    switches = Story(both_node("a", priority=1), both_node("b")).bad(A, 3).state.switches
+
+    assert ["a/tcp unhealthy by probes (connection refused)"] == [
+        switch.detail for switch in switches if switch.route.transport is udp("a").transport and switch.detail
+    ]
+
+
+def test_failback_rejoin_fail_open_and_recovery_are_told_apart() -> None:
+    """They drain and alarm differently."""
+    story = Story(*TIERS).bad(A, 3).good(A, 2).bad(A, 3).bad(B, 3).good(B, 2)
+    assert [
+        SwitchReason.START,
+        SwitchReason.FAILOVER,
+        SwitchReason.FAILBACK,
+        SwitchReason.FAILOVER,
+        SwitchReason.FAIL_OPEN,
+        SwitchReason.RECOVERY,
+    ][:4] == reasons(story)[:4]
+    assert [SwitchReason.FAIL_OPEN, SwitchReason.RECOVERY] == reasons(story)[4:]
+
+    equals = Story(tcp_node("a"), tcp_node("b")).bad(A, 3).good(A, 2)
+    assert SwitchReason.REJOIN is reasons(equals)[-1]
+    assert "a/tcp healthy by probes" == equals.state.switches[-1].detail
+
+
+def test_a_route_that_closes_failed_over_to_nobody() -> None:
+    """And whoever opens it again is its recovery."""
+    story = Story(tcp_node("a"), fail_open=False).bad(A, 3)
+    assert (SwitchReason.FAILOVER, ()) == (reasons(story)[-1], story.state.switches[-1].after)
+
+    assert SwitchReason.RECOVERY is reasons(story.good(A, 2))[-1]
+
+
+def test_operators_and_reloads_are_named() -> None:
+    """So that nobody looks for a fault."""
+    story = Story(*TIERS, failback=Failback.MANUAL)
+
+    assert SwitchReason.OPERATOR is reasons(story.switch("b"))[-1]
+    assert SwitchReason.OPERATOR is reasons(story.disable("b"))[-1]
+    assert SwitchReason.RELOAD is reasons(story.reload(tcp_node("c")))[-1]
+    assert SwitchReason.RELOAD is reasons(story.reload().reload(tcp_node("c")))[-1]
+
+
+def test_a_newcomer_that_was_waiting_to_be_healthy_came_by_reload() -> None:
+    """It does not come back: it was never there."""
+    story = Story(tcp_node("b")).good(B, 2).reload(*TIERS).good(A, 2)
+
+    assert SwitchReason.RELOAD is reasons(story)[-1]
+
+
+def test_promotions_are_counted_and_only_recent_switches_kept() -> None:
+    """A flapping node must not grow the state without end."""
+    story = Story(*TIERS)
+    for _ in range(RECENT_SWITCHES):
+        story.bad(A, 3).good(A, 2)
+
+    assert RECENT_SWITCHES == len(story.state.switches)
+    assert RECENT_SWITCHES + 1 == story.health(A).promotions
