@@ -63,6 +63,8 @@ class Incidents:
         self._doubted: dict[tuple[RouteKey, str], Incident] = {}  # not switched away from (yet)
         self._under_way: list[Incident] = []  # switched, and something is still to come
         self._over: deque[Incident] = deque(maxlen=REMEMBERED)
+        # A flow tells of its end before the hub has heard of the evidence that the flow gave in the same moment.
+        self._unclaimed: deque[tuple[float, RouteKey, bool]] = deque(maxlen=1024)  # (when, route, whether lost)
 
     def __iter__(self) -> Iterator[Incident]:
         """Those that led to a switch, oldest first."""
@@ -92,7 +94,7 @@ class Incidents:
             if route is None or route.mode is not RouteMode.NORMAL or node.name not in route.active:
                 continue
             if (key, node.name) not in self._doubted:
-                self._doubted[key, node.name] = Incident(
+                incident = self._doubted[key, node.name] = Incident(
                     route=key,
                     node=node.name,
                     source=event.endpoint,
@@ -100,6 +102,14 @@ class Incidents:
                     evidence_at=max(before.now, event.at),
                     wall_ms=event.wall_ms,
                 )
+                self._claim(incident)
+
+    def _claim(self, incident: Incident) -> None:
+        """Counts what befell clients in the moment that gave the first evidence."""
+        for when, route, was_lost in self._unclaimed:
+            if route == incident.route and when >= incident.evidence_at:
+                incident.lost += was_lost
+                incident.slow += not was_lost
 
     def _follow_doubts(self, state: State) -> None:
         for key, incident in list(self._doubted.items()):
@@ -142,13 +152,19 @@ class Incidents:
 
     def slow(self, route: RouteKey) -> None:
         """A client of `route` was served, but not by the first node tried."""
-        for incident in self._open(route):
-            incident.slow += 1
+        self._befell(route, was_lost=False)
 
     def lost(self, route: RouteKey) -> None:
         """A client of `route` was not served, or broken off by its node."""
-        for incident in self._open(route):
-            incident.lost += 1
+        self._befell(route, was_lost=True)
+
+    def _befell(self, route: RouteKey, *, was_lost: bool) -> None:
+        incidents = self._open(route)
+        if not incidents:
+            self._unclaimed.append((self._now(), route, was_lost))
+        for incident in incidents:
+            incident.lost += was_lost
+            incident.slow += not was_lost
 
     def _open(self, route: RouteKey) -> list[Incident]:
         doubted = [incident for (key, _), incident in self._doubted.items() if key == route]
