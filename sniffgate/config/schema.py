@@ -73,6 +73,9 @@ class PoolConfig:
     hedge_delay: float = 0.2
 
 
+SocketIdentity = tuple[Transport, str, int, str]
+
+
 @attrs.frozen(kw_only=True)
 class ListenerConfig:
     """One `[[listeners]]` table: a public address."""
@@ -85,6 +88,11 @@ class ListenerConfig:
     idle_timeout: float = 0.0  # 0 = off
     half_close_timeout: float = 300.0
     tcp_user_timeout: float = 120.0
+
+    @property
+    def socket_identity(self) -> SocketIdentity:
+        """What makes a socket the same across reloads: protocol and address; with port 0 each listener has its own."""
+        return self.protocol, self.listen.host, self.listen.port, self.name if self.listen.port == 0 else ""
 
 
 @attrs.frozen(kw_only=True)

@@ -37,6 +37,7 @@ from .board import Board
 from .clock import Clock
 from .flow_log import FlowLog
 from .hub import CHANNEL_SLOTS, Item, Observer, Reporter, run_hub
+from .incidents import Incidents
 from .ledger import Ledger
 from .listener import Listener
 from .reload import Reloader
@@ -266,6 +267,7 @@ async def run_gateway(
     board = Board(initial_state(config, wall_ms=clock.wall_ms()))
     reports, items = trio.open_memory_channel[Item](CHANNEL_SLOTS)
     flow_log = flow_log or FlowLog(config.globals.flow_log)
+    ledger = Ledger()
     services = Services(
         board=board,
         reporter=Reporter(reports, board, clock),
@@ -276,11 +278,14 @@ async def run_gateway(
         dice=dice or random.Random(),
         write_flow=flow_log.write,
         flow_slots=Slots(max_flows),
+        incidents=Incidents(clock.now, lambda endpoint: ledger.of(endpoint).active),
+        ledger=ledger,
     )
     gateway = Gateway(services, flow_log, path)
 
     def observe(before: State, event: Event, after: State) -> None:
         log_transitions(before, event, after)
+        services.incidents.observe(before, event, after)
         for observer in observers:
             observer(before, event, after)
 

@@ -114,6 +114,7 @@ class Reporter:
         self._clock = clock
         self._unsent: dict[Endpoint, int] = {}
         self._succeeded_at: dict[Endpoint, float] = {}
+        self._suspected_at: dict[Endpoint, float] = {}
         self.overflowed = 0  # events that found the channel full
 
     async def send(self, event: Event) -> None:
@@ -156,8 +157,16 @@ class Reporter:
         )
 
     def suspected(self, endpoint: Endpoint) -> None:
-        """The node broke off an established connection."""
-        self.send_nowait(TripwireFired(at=self._clock.now(), wall_ms=self._clock.wall_ms(), endpoint=endpoint))
+        """The node broke off an established connection: worth one more probe in a probe interval, and no more.
+
+        A node that is killed breaks all of its connections at once, and some break them every few seconds by habit.
+        """
+        now = self._clock.now()
+        node, settings = self._board.state.config.node(endpoint.node), self._board.state.config.globals
+        interval = settings.probe_interval if node is None or node.probe_interval is None else node.probe_interval
+        if now - self._suspected_at.get(endpoint, float("-inf")) >= interval:
+            self._suspected_at[endpoint] = now
+            self.send_nowait(TripwireFired(at=now, wall_ms=self._clock.wall_ms(), endpoint=endpoint))
 
     def succeeded(self, endpoint: Endpoint) -> None:
         """Live traffic got through; reported only where it would change something, and not more often than needed."""
@@ -173,3 +182,4 @@ class Reporter:
         """Drops what is remembered of endpoints other than `known`."""
         self._unsent = {each: count for each, count in self._unsent.items() if each in known}
         self._succeeded_at = {each: at for each, at in self._succeeded_at.items() if each in known}
+        self._suspected_at = {each: at for each, at in self._suspected_at.items() if each in known}

@@ -12,6 +12,7 @@ from ..config.schema import Transport
 from ..net.relay import Counters, EndReason
 from ..state.model import Endpoint, Route, RouteKey
 from ..state.routing import Cursor, choose
+from .hedging import HedgeBudget
 
 
 @attrs.define(eq=False)
@@ -24,6 +25,7 @@ class Traffic:
     finished_tx: int = 0
     finished_rx: int = 0
     drain_kills: int = 0
+    last_connect: float = 0.0  # seconds the last successful connect took
     live: set[Counters] = attrs.field(factory=set)
 
     @property
@@ -48,6 +50,8 @@ class Ledger:
         self.crashes = 0
         self._in_progress: dict[RouteKey, Counter[str]] = {}
         self._cursors: dict[RouteKey, Cursor] = {}
+        self._hedges: dict[RouteKey, HedgeBudget] = {}
+        self.hedged = 0  # tries that were begun beside one that hung
         self._trials: dict[Endpoint, float] = {}  # until when the token is out, gateway seconds
         self._gone: set[Endpoint] = set()  # not configured any more, but with flows left
 
@@ -60,6 +64,10 @@ class Ledger:
         counts = self._in_progress.setdefault(route.key, Counter())
         name, self._cursors[route.key] = choose(route, counts, self._cursors.get(route.key, Cursor()), tried)
         return name
+
+    def hedges(self, route: RouteKey) -> HedgeBudget:
+        """The hedge budget of a route."""
+        return self._hedges.setdefault(route, HedgeBudget())
 
     def enter(self, route: RouteKey, node: str) -> None:
         """A flow of `route` is at `node` from now on, connecting included."""

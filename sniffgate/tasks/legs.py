@@ -98,7 +98,7 @@ class Legs:
         if not session.ended:
             self._table.touch(session, now)
         self.end_trial(leg)
-        self._services.reporter.succeeded(leg.endpoint)
+        self._services.first_byte(leg.route, leg.endpoint)
         self._pass_on(leg, payload)
         if self.winding_down is not None:
             self._end(session, self.winding_down)
@@ -134,14 +134,21 @@ class Legs:
                 session.doubted = leg.endpoint.node  # it may have other addresses: the next leg finds out
             self._move(session, refused=True)
         if payload is None or session.ended:
-            self.drop("refused")
+            self._lose(leg)
         elif payload in leg.second_tries:
             leg.second_tries.remove(payload)
-            self.drop("refused")
+            self._lose(leg)
         elif session.leg is not None:
+            self._services.incidents.slow(leg.route)
             self.forward(session.leg, payload, now, again=True)
-        elif not session.put_off(payload, again=True):
+        elif session.put_off(payload, again=True):
+            self._services.incidents.slow(leg.route)
+        else:
             self.drop("waiting")
+
+    def _lose(self, leg: Leg) -> None:
+        self.drop("refused")
+        self._services.incidents.lost(leg.route)
 
     def _payload_of(self, leg: Leg, refusal: DatagramRefused, now: float) -> bytes | None:
         """The refused datagram, whole; None when it cannot be had."""
@@ -167,6 +174,7 @@ class Legs:
         services, session = self._services, leg.session
         self._table.forget(leg)
         services.ledger.flow_ended(leg.endpoint, leg.counters, reason)
+        services.incidents.flow_ended(leg.endpoint)
         services.ledger.leave(leg.route, leg.endpoint.node)
         self.end_trial(leg)
         self.record(session, leg, reason)

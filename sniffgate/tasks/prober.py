@@ -15,6 +15,7 @@ from ..state.verdict import follows, wants_probe
 from .pace import Pace, Plan, Started
 from .probe import Bad, Good, ProbeResult, Shortage, Silent, run_probe, spec_for
 from .services import Services
+from .tripwire import keep_tripwire
 
 log = logging.getLogger("sniffgate")
 
@@ -58,8 +59,11 @@ async def probe_wanted(services: Services, route: RouteKey) -> None:
 
 async def _probe_under(services: Services, endpoint: Endpoint, scope: trio.CancelScope) -> None:
     async def probe() -> None:
-        async with services.probe_lock(endpoint):
+        async with services.probe_lock(endpoint), trio.open_nursery() as nursery:
+            if endpoint.transport is Transport.TCP:
+                nursery.start_soon(keep_tripwire, services, endpoint)
             await probe_forever(services, endpoint)
+            nursery.cancel_scope.cancel()
 
     with scope:
         await services.run_again_after_crashes(f"the prober of {endpoint}", probe)

@@ -10,11 +10,12 @@ import trio
 
 from ..net.ports import Names, Network
 from ..net.relay import Relay
-from ..state.model import Endpoint
+from ..state.model import Endpoint, RouteKey
 from .board import Board
 from .clock import Clock
 from .flow_log import FlowRecord
 from .hub import Reporter
+from .incidents import Incidents
 from .ledger import Ledger
 
 log = logging.getLogger("sniffgate")
@@ -97,13 +98,19 @@ class Services:
     dice: random.Random  # for jitter only
     write_flow: Callable[[FlowRecord], None]
     flow_slots: Slots  # TCP flows and UDP sessions of the whole gateway, bounded by descriptors
-    ledger: Ledger = attrs.field(factory=Ledger)
+    incidents: Incidents
+    ledger: Ledger
     crashes: list[BaseExceptionGroup[Exception]] = attrs.field(factory=list)
     _probe_locks: dict[Endpoint, trio.Lock] = attrs.field(factory=dict)
 
     def probe_lock(self, endpoint: Endpoint) -> trio.Lock:
         """The lock that lets one prober of an endpoint probe while those of other listeners stand by."""
         return self._probe_locks.setdefault(endpoint, trio.Lock())
+
+    def first_byte(self, route: RouteKey, endpoint: Endpoint) -> None:
+        """A node's first byte goes to a client: the flow got through."""
+        self.reporter.succeeded(endpoint)
+        self.incidents.good_byte(route, endpoint.node)
 
     def forget(self, known: set[Endpoint]) -> None:
         """Drops what is kept about endpoints that are not `known` any more."""

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from ..address import Address
-from ..config.schema import ListenerConfig, NodeConfig, Transport
+from ..config.schema import ListenerConfig, Transport
 from ..errors import ConnectFailed, LocalShortage, NameUnresolved
 from ..net.ports import Acceptor, Conn
 from ..net.relay import EndReason
@@ -25,6 +25,8 @@ from .tcp_flow import TRIAL_PROOF, Arrival, Flow, record, run_flow
 
 log = logging.getLogger("sniffgate")
 
+NEVER = float("inf")
+SLOWER_THAN_USUAL = 3  # a connect hangs when it takes this many times the endpoint's last one
 STARVED_PAUSE = 0.1  # seconds between accepts while descriptors are short, as trio.serve_listeners has it
 
 
@@ -35,6 +37,8 @@ class Attempt:
     endpoint: Endpoint
     pool: str
     configured: Address
+    on_trial: bool = False
+    entered: RouteKey | None = None  # the route whose flows in progress it counts among
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     def may_go_on(self, state: State) -> bool:
@@ -48,6 +52,23 @@ class Attempt:
             or route.trial == node.name
             or (route.mode is RouteMode.FAIL_OPEN and node.name in route.active)
         )
+
+
+@attrs.define(eq=False)
+class Search:
+    """One client's search for a node: one try after another, or side by side where one hangs. The first one wins."""
+
+    running: set[Attempt] = attrs.field(factory=set)
+    winner: tuple[Attempt, Conn] | None = None
+    has_failed: bool = False  # the last try to end did: the next one follows at once
+    hedge_at: float = 0.0  # when the last one to start counts as hanging, Trio's clock
+    is_over: bool = False  # what connects from now on is closed without a byte
+    changed: trio.Event = attrs.field(factory=trio.Event)
+
+    def wake(self) -> None:
+        """Something happened to a try."""
+        self.changed.set()
+        self.changed = trio.Event()
 
 
 Settings = Callable[[], ListenerConfig]  # the listener's configuration as it is now: a reload may change it
@@ -112,6 +133,8 @@ class TcpIntake:
             if outcome is not None:
                 arrival.client.abort()
                 self._leave(arrival)
+                if outcome is EndReason.NO_NODE:
+                    self._services.incidents.lost(arrival.route)
                 record(self._services, arrival, outcome)
 
     def _leave(self, arrival: Arrival) -> None:
@@ -120,24 +143,55 @@ class TcpIntake:
 
     async def _find_node(self, arrival: Arrival) -> EndReason | None:
         """None once a flow owns the client, else why it has none."""
-        services = self._services
-        retries = services.board.state.config.globals.connect_retry
-        while not arrival.client.is_broken():
-            arrival.listener = self._settings()
-            state = services.board.state
-            route = state.routes.get(arrival.route)
-            if route is None or arrival.failed >= retries:  # None: a reload took the pool away
-                break
-            on_trial = self._take_trial(arrival, route)
-            name = route.trial if on_trial else services.ledger.choose(route, arrival.tried)
-            node = state.config.node(name) if name is not None else None
-            if node is None:
-                break
-            if await self._try(arrival, node, on_trial=on_trial):
-                return None
-        else:
+        self._services.ledger.hedges(arrival.route).count_flow(trio.current_time())
+        search = Search()
+        try:
+            while not arrival.client.is_broken():
+                if search.winner is not None:
+                    if self._start_flow(arrival, search):
+                        return None
+                    continue
+                changed, look_again = search.changed, self._try_if_due(arrival, search)
+                if not search.running:
+                    return _reason_without_node(arrival)
+                with trio.move_on_at(look_again):
+                    await changed.wait()
             return EndReason.CLIENT_GONE
-        return EndReason.LOCAL_SHORTAGE if arrival.short else EndReason.NO_NODE
+        finally:
+            search.is_over = True
+            if search.winner is not None:
+                self._let_go(arrival, *search.winner)
+
+    def _try_if_due(self, arrival: Arrival, search: Search) -> float:
+        """Starts a try if there is none, one has failed, or the last one hangs; when to look again (Trio's clock)."""
+        services, now = self._services, trio.current_time()
+        beside = bool(search.running) and not search.has_failed
+        if beside and now < search.hedge_at:
+            return search.hedge_at
+        arrival.listener = self._settings()
+        state = services.board.state
+        route = state.routes.get(arrival.route)
+        if route is None or arrival.failed + len(search.running) >= state.config.globals.connect_retry:
+            return NEVER  # None: a reload took the pool away
+        if beside and not (route.active or route.standbys):
+            return NEVER
+        on_trial = self._take_trial(arrival, route)
+        name = route.trial if on_trial else services.ledger.choose(route, arrival.tried)
+        node = state.config.node(name) if name is not None else None
+        if node is None or node.tcp is None or (beside and not services.ledger.hedges(arrival.route).take(now)):
+            return NEVER
+        services.ledger.hedged += beside
+        arrival.was_hedged |= beside
+        attempt = Attempt(Endpoint(node.name, Transport.TCP), node.pool, node.tcp, on_trial=on_trial)
+        self._start_try(arrival, search, attempt)
+        search.hedge_at = now + self._hedge_delay(state, attempt)
+        return search.hedge_at
+
+    def _hedge_delay(self, state: State, attempt: Attempt) -> float:
+        """Seconds after which a try without an answer is one that hangs."""
+        delay = state.config.pool(attempt.pool).hedge_delay
+        usual = self._services.ledger.of(attempt.endpoint).last_connect
+        return max(delay, SLOWER_THAN_USUAL * usual) if delay else NEVER
 
     def _take_trial(self, arrival: Arrival, route: Route) -> bool:
         """Whether this client is the one to prove the endpoint in probation."""
@@ -147,34 +201,56 @@ class TcpIntake:
         endpoint = Endpoint(route.trial, Transport.TCP)
         return self._services.ledger.take_trial(endpoint, self._services.clock.now(), lasting)
 
-    async def _try(self, arrival: Arrival, node: NodeConfig, *, on_trial: bool) -> bool:
-        """True once a flow of this client at this node has started."""
-        ledger, endpoint = self._services.ledger, Endpoint(node.name, Transport.TCP)
-        arrival.tried.add(node.name)
-        ledger.enter(arrival.route, node.name)
-        started = False
-        try:
-            assert node.tcp is not None
-            attempt = Attempt(endpoint, node.pool, node.tcp)
-            conn = await self._connect(arrival, attempt)
-            started = conn is not None and self._start_flow(arrival, attempt, conn, on_trial=on_trial)
-        finally:
-            if not started:
-                ledger.leave(arrival.route, node.name)
-                if on_trial:
-                    ledger.end_trial(endpoint)
-        return started
+    def _start_try(self, arrival: Arrival, search: Search, attempt: Attempt) -> None:
+        arrival.tried.add(attempt.endpoint.node)
+        self._services.ledger.enter(arrival.route, attempt.endpoint.node)
+        attempt.entered = arrival.route
+        search.has_failed = False
+        search.running.add(attempt)
+        self._arrivals.start_soon(self._try, arrival, search, attempt)
 
-    def _start_flow(self, arrival: Arrival, attempt: Attempt, conn: Conn, *, on_trial: bool) -> bool:
-        """Hands client and node over to a flow; False when it is too late for that. *Closes:* `conn`, in any case."""
+    async def _try(self, arrival: Arrival, search: Search, attempt: Attempt) -> None:
+        """Tries one node to the end, also when another has won the client: then as evidence only."""
+        conn: Conn | None = None
+        try:
+            with self._services.containing("a connect") as work:
+                conn = await self._connect(arrival, attempt)
+            if work.crashed:
+                arrival.failed += 1
+                arrival.crashed = True
+        finally:
+            search.running.discard(attempt)
+            if conn is not None and not search.is_over and search.winner is None:
+                search.winner = (attempt, conn)
+            else:
+                self._let_go(arrival, attempt, conn)
+            search.has_failed = conn is None
+            search.wake()
+
+    def _let_go(self, arrival: Arrival, attempt: Attempt, conn: Conn | None) -> None:
+        """Ends a try that no flow came of. *Closes:* `conn`, without a byte of the client sent."""
+        if conn is not None:
+            conn.close()
+        assert attempt.entered is not None
+        self._services.ledger.leave(attempt.entered, attempt.endpoint.node)
+        if attempt.on_trial:
+            self._services.ledger.end_trial(attempt.endpoint)
+
+    def _start_flow(self, arrival: Arrival, search: Search) -> bool:
+        """Hands client and node over to a flow; False when it is too late for that, and the node let go."""
+        assert search.winner is not None
+        (attempt, conn), search.winner = search.winner, None
         state = self._services.board.state
         if self._may_go_on(attempt, state) and not arrival.client.is_broken():
             pool = state.config.pool(attempt.pool)
             lease = self._leases.lease_for(state, attempt.endpoint, attempt.configured, conn.peer, pool, self._arrivals)
-            flow = Flow(arrival, conn, attempt.endpoint, lease, on_trial)
+            flow = Flow(arrival, conn, attempt.endpoint, lease, attempt.on_trial)
             if lease.start(run_flow, self._services, flow, lambda: self._leave(arrival)):
+                if arrival.failed or arrival.was_hedged:
+                    self._services.incidents.slow(arrival.route)
                 return True
-        conn.close()
+        self._let_go(arrival, attempt, conn)
+        search.has_failed = True
         return False
 
     async def _connect(self, arrival: Arrival, attempt: Attempt) -> Conn | None:
@@ -196,6 +272,7 @@ class TcpIntake:
                     user_timeout=arrival.listener.tcp_user_timeout,
                 )
                 if conn is not None:
+                    self._services.ledger.of(attempt.endpoint).last_connect = trio.current_time() - started
                     return conn
         except NameUnresolved as error:
             log.info("%s: %s", attempt.endpoint, error)
@@ -230,3 +307,9 @@ class TcpIntake:
         kind = FailureKind.TIMEOUT if timed_out else FailureKind(failures[-1].kind)
         self._services.ledger.of(endpoint).failed += 1
         self._services.reporter.failed(endpoint, kind, arrival.client.peer.host)
+
+
+def _reason_without_node(arrival: Arrival) -> EndReason:
+    if arrival.crashed:
+        return EndReason.CRASHED
+    return EndReason.LOCAL_SHORTAGE if arrival.short else EndReason.NO_NODE

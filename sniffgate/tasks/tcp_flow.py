@@ -27,6 +27,8 @@ class Arrival:
     has_slot: bool = False
     tried: set[str] = attrs.field(factory=set)
     failed: int = 0  # tries that failed, as against those given up because the endpoint fell meanwhile
+    was_hedged: bool = False  # a try was begun beside one that hung
+    crashed: bool = False  # a try met a bug
     short: bool = False  # this machine lacked something for at least one try
 
     @property
@@ -75,7 +77,7 @@ async def _relay(services: Services, flow: Flow) -> EndReason:
         flow.node,
         flow.counters,
         RelayLimits(idle=listener.idle_timeout, half_close=listener.half_close_timeout),
-        lambda: services.reporter.succeeded(flow.endpoint),
+        lambda: services.first_byte(flow.arrival.route, flow.endpoint),
     )
 
 
@@ -96,6 +98,7 @@ async def _relay_on_trial(services: Services, flow: Flow) -> EndReason:
 def _finish(services: Services, flow: Flow, reason: EndReason) -> None:
     arrival = flow.arrival
     services.ledger.flow_ended(flow.endpoint, flow.counters, reason)
+    services.incidents.flow_ended(flow.endpoint)
     services.ledger.leave(arrival.route, flow.endpoint.node)
     if flow.on_trial:
         services.ledger.end_trial(flow.endpoint)
@@ -104,6 +107,8 @@ def _finish(services: Services, flow: Flow, reason: EndReason) -> None:
         services.reporter.failed(flow.endpoint, FailureKind.RESET, arrival.client.peer.host, client_spoke=client_spoke)
     elif reason is EndReason.NODE_RESET:
         services.reporter.suspected(flow.endpoint)
+    if reason is EndReason.NODE_RESET:
+        services.incidents.lost(arrival.route)
     record(services, arrival, reason, flow)
 
 

@@ -207,7 +207,7 @@ def test_a_bug_in_the_gateway_ends_with_seventy_and_one_sentence(file: Path) -> 
 
 def test_flows_are_capped_by_the_descriptors_there_are(file: Path) -> None:
     """What the configuration asks for and cannot have is said at the start, not when clients fail."""
-    file.write_text(config().replace('\nlisten', '\nmax_connections = 1000\nlisten'))
+    file.write_text(config().replace("\nlisten", "\nmax_connections = 1000\nlisten"))
     shell = ["sh", "-c", 'ulimit -n 256; exec "$@"', "sh"]
     with started("run", "-c", file, command=[*shell, *COMMAND]) as program:
         program.wait_for_line("max_connections is 1000, but the limit of 256 open files allows 78 flows in all")
