@@ -6,7 +6,7 @@ import enum
 import attrs
 
 from ..config.schema import Endpoint, Failback, Member, NodeConfig, Strategy
-from .model import Cause, Health, Mark, Route, RouteMode, State, Verdict
+from .model import Cause, Health, Mark, Route, RouteMode, State, SwitchReason, Verdict
 from .routing import failback_due, waiting_for_failback
 from .verdict import culprits, follows, may_join, may_serve, override_of, spoken_for
 
@@ -151,6 +151,7 @@ def tell_serving(state: State, member: Member, route: Route, clock: Clock, accou
         account.say("the only usable one")
     else:
         account.say(f"of the tier in use, priority {node.priority}")
+    _came_back(state, member, route, account)
     if route.strategy is Strategy.WEIGHTED and not node.weight:
         account.say("weight 0: new traffic only while no active node weighs more")
     account.changes.append(_fall(state, state.health[endpoint], node))
@@ -161,6 +162,16 @@ def tell_serving(state: State, member: Member, route: Route, clock: Clock, accou
         else:
             account.changes.append(f"{name}, of a better tier, takes over {clock.until(at)} (failback auto)")
             account.dues.append(Due(at, endpoint, Outcome.INACTIVE))
+
+
+def _came_back(state: State, member: Member, route: Route, account: Account) -> None:
+    """By what right it took over or joined, if it did by itself."""
+    name = member.node.name
+    for switch in reversed(state.switches):
+        if switch.route == route.key and name in switch.after and name not in switch.before:
+            if switch.reason in (SwitchReason.FAILBACK, SwitchReason.REJOIN):
+                account.say(f"since epoch {switch.epoch} by {switch.reason.value} ({switch.detail})")
+            return
 
 
 def _fall(state: State, health: Health, node: NodeConfig) -> str:

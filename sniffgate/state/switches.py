@@ -2,6 +2,7 @@
 
 import attrs
 
+from ..config.schema import Strategy
 from .events import (
     ConfigApplied,
     Event,
@@ -13,7 +14,9 @@ from .events import (
     OperatorSwitched,
 )
 from .model import RECENT_SWITCHES, Endpoint, Route, RouteKey, RouteMode, State, Switch, SwitchReason, Verdict
-from .verdict import culprits, is_usable
+from .verdict import culprits, healthy_since, is_usable, override_of, verdict_of
+
+MOST_TOLD = 8  # endpoints in the detail of one switch
 
 
 def record_switches(before: State, after: State, event: Event) -> State:
@@ -88,12 +91,36 @@ def _still_usable(state: State, endpoint: Endpoint) -> bool:
 
 
 def _detail(state: State, key: RouteKey, was: tuple[str, ...], now: tuple[str, ...], reason: SwitchReason) -> str:
-    """What is known of the endpoints that left (or, if none did, of those that joined), and of what they stand by."""
+    """Who came back and by what right; else what is known of those that left (or, if none did, of those that joined).
+
+    Bounded: the state and its event log keep a hundred of these, and hundreds of nodes may fall together.
+    """
     if reason in (SwitchReason.START, SwitchReason.RELOAD, SwitchReason.OPERATOR):
         return ""
     left, joined = set(was) - set(now), set(now) - set(was)
-    names = [name for name in was if name in left] or [name for name in now if name in joined]
-    return "; ".join(_evidence(state, Endpoint(name, key.transport)) for name in names or now)
+    names = [name for name in was if name in left] or [name for name in now if name in joined] or list(now)
+    is_return = bool(joined) and reason in (SwitchReason.FAILBACK, SwitchReason.REJOIN)
+    if is_return:
+        names = [name for name in now if name in joined]
+    words = []
+    for name in names[:MOST_TOLD]:
+        endpoint = Endpoint(name, key.transport)
+        words.append(_right(state, endpoint, reason) if is_return else _evidence(state, endpoint))
+    return "; ".join(words) + (f"; and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else "")
+
+
+def _right(state: State, endpoint: Endpoint, reason: SwitchReason) -> str:
+    """Why an endpoint may be active again."""
+    node = state.config.member(endpoint).node
+    pool = state.config.pool(node.pool)
+    words = f"{endpoint} {verdict_of(state, node, endpoint).value}"
+    if override_of(state, node.name).mark is None:
+        words += f" for {max(state.now - healthy_since(state, node, endpoint), 0.0):.1f} s"
+    else:
+        words += " by the operator"
+    if reason is SwitchReason.FAILBACK:
+        return f"{words}, failback {pool.failback.value}"
+    return f"{words}, of the tier in use" if pool.strategy is Strategy.PRIORITY else words
 
 
 def _evidence(state: State, endpoint: Endpoint) -> str:

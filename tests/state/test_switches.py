@@ -1,6 +1,6 @@
 """Every change of an active set is told with its reason and its evidence."""
 
-from sniffgate.config.schema import Failback
+from sniffgate.config.schema import Failback, Strategy
 from sniffgate.state.model import RECENT_SWITCHES, RouteKey, SwitchReason
 from tests.state.build import TCP, Story, both_node, tcp, tcp_node, udp
 
@@ -52,7 +52,34 @@ def test_failback_rejoin_fail_open_and_recovery_are_told_apart() -> None:
 
     equals = Story(tcp_node("a"), tcp_node("b")).bad(A, 3).good(A, 2)
     assert SwitchReason.REJOIN is reasons(equals)[-1]
-    assert "a/tcp healthy by probes" == equals.state.switches[-1].detail
+    assert "a/tcp healthy for 0.0 s, of the tier in use" == equals.state.switches[-1].detail
+
+
+def test_a_failback_tells_who_came_back_and_by_what_right() -> None:
+    """Whoever was on the other node asks why it was left: nothing was wrong with it."""
+    story = Story(*TIERS, failback_delay=5.0).bad(A, 3).at(7.0).good(A, 2).at(20.0)
+    switch = story.state.switches[-1]
+
+    assert (SwitchReason.FAILBACK, ("b",), ("a",), 12.0) == (switch.reason, switch.before, switch.after, switch.at)
+    assert "a/tcp healthy for 5.0 s, failback auto" == switch.detail
+
+
+def test_a_rejoin_tells_who_joined() -> None:
+    """And without tiers there is none to speak of."""
+    story = Story(tcp_node("a"), tcp_node("b"), strategy=Strategy.ROUND_ROBIN).bad(A, 3).good(A, 2)
+
+    assert (SwitchReason.REJOIN, "a/tcp healthy for 0.0 s") == (reasons(story)[-1], story.state.switches[-1].detail)
+
+
+def test_the_evidence_of_hundreds_of_nodes_is_cut_short() -> None:
+    """The state keeps a hundred switches: their words must not fill it."""
+    together = Story(*[tcp_node(f"n{number:03}") for number in range(10)], failure_threshold=1)
+    for number in range(10):
+        together.bad(tcp(f"n{number:03}"))
+    detail = together.state.switches[-1].detail
+
+    assert SwitchReason.FAIL_OPEN is reasons(together)[-1]
+    assert (8, True) == (detail.count("/tcp"), detail.endswith("; and 1 more"))
 
 
 def test_a_route_that_closes_failed_over_to_nobody() -> None:

@@ -227,3 +227,15 @@ def test_it_reads_as_lines_and_as_plain_values() -> None:
         "due"
     ]
     assert [TCP, UDP] == [each.endpoint.transport for each in explanation.endpoints]
+
+
+def test_a_node_that_came_back_by_itself_says_by_what_right() -> None:
+    """The other one was well: whoever was moved off it wants to know why."""
+    story = Story(tcp_node("a", priority=1), tcp_node("b"), failback_delay=5.0)
+    story.bad(tcp("a"), 3).at(7.0).good(tcp("a"), 2).at(20.0)
+
+    assert (
+        "of the tier in use, priority 1",
+        "since epoch 3 by failback (a/tcp healthy for 5.0 s, failback auto)",
+    ) == told(story, tcp("a")).reasons
+    assert not [reason for reason in told(story.switch("b"), tcp("b")).reasons if "since epoch" in reason]
