@@ -9,10 +9,10 @@ from collections import deque
 import attrs
 
 from ..config.schema import GlobalConfig, Transport
+from ..state.detection import PATIENCE
 from ..state.model import Health, PassiveFailure, Verdict
 from .probe import ProbeResult, ProbeSpec
 
-PATIENCE = 4  # a probe that takes this many times the last latency is suspicious
 NEVER = float("inf")
 
 Evidence = tuple[tuple[PassiveFailure, ...], float | None]

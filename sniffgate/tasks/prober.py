@@ -9,6 +9,7 @@ import logging
 import trio
 
 from ..config.schema import Config, NodeConfig, Transport
+from ..state.detection import JITTER
 from ..state.events import ProbeFailed, ProbeSilent, ProbeSucceeded
 from ..state.model import Endpoint, RouteKey, State
 from ..state.verdict import follows, wants_probe
@@ -18,8 +19,6 @@ from .services import Services
 from .tripwire import keep_tripwire
 
 log = logging.getLogger("sniffgate")
-
-JITTER = 0.1  # of the interval, either way, so that gateways started together do not probe together
 
 
 def endpoints_to_probe(config: Config, route: RouteKey) -> set[Endpoint]:

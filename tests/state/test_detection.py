@@ -1,0 +1,112 @@
+"""The bounds of detection, by hand; that the gateway keeps them is shown by tests/scenarios."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from sniffgate.config.schema import GlobalConfig, NodeConfig, ProbeKind, Transport
+from sniffgate.state.detection import NEVER, Answer, detection_bounds, shortest_flap
+from tests.state.build import both_node, tcp_node, udp_node
+
+RULES = GlobalConfig()  # I 1 s, F 50 ms, T 800 ms, t 3, s 2, connect 3 s
+TCP, UDP = Transport.TCP, Transport.UDP
+REFUSED, SILENT = Answer.REFUSED, Answer.SILENT
+NODE = both_node("a")
+WORDY = both_node("a", udp_probe_expect=b"pong")
+
+
+def bounds(
+    answered: Answer,
+    *,
+    node: NodeConfig = NODE,
+    transport: Transport = TCP,
+    traffic: bool = False,
+    latency: float = 0.0,
+    **settings: Any,
+) -> object:
+    rules = attrs.evolve(RULES, **settings)
+    found = detection_bounds(rules, node, transport, answered=answered, with_traffic=traffic, latency=latency)
+    return pytest.approx(tuple(found))
+
+
+def test_a_refusal_takes_an_interval_at_most_and_the_fast_steps() -> None:
+    """Both transports alike, once silence over UDP means something."""
+    assert (0.1, 1.2) == bounds(REFUSED)
+    assert (0.1, 1.2) == bounds(REFUSED, node=WORDY, transport=UDP)
+    assert (0.1, 1.2) == bounds(REFUSED, node=udp_node("a"), transport=UDP)
+    assert (0.0, 1.1) == bounds(REFUSED, failure_threshold=1)
+
+
+def test_silence_takes_one_timeout_and_not_as_many_as_the_threshold() -> None:
+    """Probes overlap."""
+    assert (0.9, 2.0) == bounds(SILENT)
+    assert (0.9, 2.0) == bounds(SILENT, node=WORDY, transport=UDP)
+    assert (0.8, 1.9) == bounds(SILENT, failure_threshold=1)
+    assert (0.07, 1.17) == bounds(SILENT, probe_timeout=0.02, failure_threshold=2)  # none overlap: 0.05 + 0.02
+
+
+def test_a_refused_client_saves_the_wait_and_one_step() -> None:
+    """Its failure counts, and the probes follow at once."""
+    assert (0.05, 0.1) == bounds(REFUSED, traffic=True)
+    assert (0.05, 0.1) == bounds(REFUSED, node=WORDY, transport=UDP, traffic=True)
+
+
+def test_one_failure_of_a_client_may_suffice() -> None:
+    """By either threshold, probed or not."""
+    unprobed = tcp_node("a", probe=ProbeKind.NONE)
+    for threshold in ("failure_threshold", "passive_eject_threshold"):
+        for node in (NODE, unprobed):
+            assert (0.0, 0.0) == bounds(REFUSED, node=node, traffic=True, **{threshold: 1})
+        assert (3.0, NEVER) == bounds(SILENT, node=unprobed, traffic=True, **{threshold: 1})
+
+
+def test_without_probes_one_client_proves_nothing() -> None:
+    """It takes as many as `passive_eject_threshold`."""
+    unprobed = tcp_node("a", probe=ProbeKind.NONE)
+    assert (NEVER, NEVER) == bounds(REFUSED, node=unprobed)
+    assert (NEVER, NEVER) == bounds(REFUSED, node=unprobed, traffic=True)
+
+
+def test_a_client_of_a_silent_node_matters_only_when_it_times_out() -> None:
+    """Later than the probes do, as a rule; a swallowed datagram never tells anybody."""
+    assert (0.9, 2.0) == bounds(SILENT, traffic=True)
+    assert (0.85, 2.0) == bounds(SILENT, traffic=True, connect_timeout=0.1)
+    assert (0.9, 2.0) == bounds(SILENT, node=WORDY, transport=UDP, traffic=True, connect_timeout=0.1)
+
+
+def test_a_follower_is_found_out_by_its_clients_alone() -> None:
+    """It is not probed before it is suspected, and silence says nothing of it."""
+    assert (NEVER, NEVER) == bounds(REFUSED, transport=UDP)
+    assert (0.05, 0.1) == bounds(REFUSED, transport=UDP, traffic=True)
+    assert (NEVER, NEVER) == bounds(SILENT, transport=UDP, traffic=True)
+    assert (NEVER, NEVER) == bounds(SILENT, node=udp_node("a"), transport=UDP)
+
+
+def test_where_the_other_transport_speaks_its_probes_decide() -> None:
+    """A refused client is one step, but wakes no probe of the other transport."""
+    spoken = both_node("a", probe=ProbeKind.TCP)
+    assert (0.1, 1.2) == bounds(REFUSED, node=spoken, transport=UDP)
+    assert (0.05, 1.2) == bounds(REFUSED, node=spoken, transport=UDP, traffic=True)
+    assert (0.05, 0.1) == bounds(REFUSED, node=spoken, traffic=True)
+
+
+def test_distance_counts_where_one_probe_waits_for_another() -> None:
+    """And four times the last latency is how long a silent probe is left alone."""
+    assert (0.1, 1.4) == bounds(REFUSED, latency=0.1)  # 1.1 + 2 x 0.1 + 0.1
+    assert (1.15, 2.35) == bounds(SILENT, latency=0.1)  # 0.4 + 0.05 + 0.8, less or plus
+    assert (1.25, 2.45) == bounds(SILENT, latency=0.1, failure_threshold=5)
+    # the first ends before the fifth starts, which may have to wait for the second, third and fourth: 4 x 0.4 + 0.5
+    assert (0.95, 3.2) == bounds(SILENT, latency=0.1, failure_threshold=5, probe_timeout=0.5)
+
+
+def test_an_interval_of_the_nodes_own_and_one_below_the_fast_one() -> None:
+    """No probe comes ahead of the regular pace then."""
+    quick = tcp_node("a", probe_interval=0.02)
+    assert (0.04, 0.062) == bounds(REFUSED, node=quick)
+    assert (0.02, 0.04) == bounds(REFUSED, node=quick, traffic=True)
+
+
+def test_the_shortest_flap_is_nearly_an_interval_and_the_fast_steps() -> None:
+    """So no node can switch a route more than twice in that time."""
+    assert pytest.approx(1.05) == shortest_flap(RULES, NODE)
