@@ -116,6 +116,8 @@ class Openings:
                 return None
             if outcome is _Outcome.FAILED:
                 tried.add(choice.node.name)
+            elif choice.doubted:
+                session.doubted = choice.node.name
         return None
 
     def _choose(self, session: Session, tried: set[str]) -> _Choice | None:

@@ -18,6 +18,7 @@ from .leases import Lease
 
 WAITING_DATAGRAMS = 64  # per session, while its leg is being opened (a look-up may take a while)
 REFUSED_LINGER = 1.0  # seconds a refused leg is still read for the refusals of what was sent before the first came
+LAST_LINGER = 0.05  # the same once its session is over: then they are only counted, and sockets are dear in a flood
 
 
 @attrs.define(eq=False)
@@ -52,7 +53,7 @@ class Leg:
         """When a leg that its session has left has nothing more to wait for (its lease may end it earlier)."""
         assert self.left_at is not None
         if self.refused:
-            return self.left_at + REFUSED_LINGER
+            return self.left_at + (LAST_LINGER if self.session.ended else REFUSED_LINGER)
         return max(self.last_reply, self.opened_at) + timeout
 
 
@@ -125,6 +126,8 @@ class SessionTable:
     def remove(self, session: Session) -> None:
         """Forgets a session."""
         session.ended = True
+        if session.left:
+            self.poke()
         del self._sessions[_key(session.client, session.local)]
 
     def oldest(self) -> Session | None:

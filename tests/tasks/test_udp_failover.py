@@ -126,6 +126,24 @@ async def test_with_nobody_left_a_refused_datagram_is_dropped_and_counted(autoju
             assert 0 == upstream_sockets(world) == in_progress(world)
 
 
+async def test_a_flood_to_dead_nodes_holds_few_sockets(autojump_clock: MockClock) -> None:
+    """Every datagram tries every node and ends a session: what is left of that must not use up the ports."""
+    async with running(config_for(*UNPROBED, listeners=(UDP_DOOR,))) as world:
+        for name in world.nodes:
+            world.nodes[name].kill()
+        most = 0
+        with world.datagrams() as conn:
+            for _ in range(1000):
+                conn.send_nowait(b"lost")
+                await trio.sleep(0.001)
+                most = max(most, upstream_sockets(world))
+            await trio.sleep(0.051)
+
+        assert most <= 3 * 52
+        assert 0 == upstream_sockets(world) == in_progress(world)
+        assert 1000 == sum(world.gateway.ledger.dropped_datagrams.values())
+
+
 async def test_a_session_blames_a_node_once(autojump_clock: MockClock) -> None:
     """One chatty client must not eject a node alone."""
     failures = Failures()
