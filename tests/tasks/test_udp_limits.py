@@ -227,6 +227,21 @@ async def test_an_answered_session_that_moved_does_not_hold_the_end_up(autojump_
         assert [] == network_sockets(world.network)
 
 
+async def test_the_old_socket_of_a_session_that_is_over_does_not_hold_the_end_up(autojump_clock: MockClock) -> None:
+    """It moved, found nobody, and ended; a late reply was still possible."""
+    async with running(config_for(QUIET, listeners=(UDP_DOOR,), fail_open=False)) as world:
+        with world.datagrams() as conn:
+            await ask(conn)
+            await world.gateway.disable("node-a")
+            await trio.sleep(0.1)
+            assert [] == sessions(world)
+            assert 1 == upstream_sockets(world)
+            world.gateway.stop()
+            await trio.sleep(0.001)
+
+        assert [] == network_sockets(world.network)
+
+
 @pytest.mark.parametrize("moment", [0.0, 0.1, 0.25])
 async def test_cancelling_leaves_nothing(moment: float, autojump_clock: MockClock) -> None:
     """Whatever its sessions were doing."""
