@@ -4,12 +4,14 @@
 
 Over TCP it answers every chunk with `NAME:chunk` until the client ends. A connection whose first line is `HASH N` is read
 to its end before N bytes of `pattern` are sent back; `PUSH N` sends them, and its end of stream, first. Either way the
-node prints `read LENGTH SHA256` of what came after that line.
+node prints `read LENGTH SHA256` of what came after that line. A connection that begins with `HOLD` is read to its end and
+then neither answered nor closed.
 Over UDP it answers every datagram with `NAME:datagram`. Prints `ready PORT` once it listens. Dies with its parent.
 """
 
 import contextlib
 import ctypes
+import functools
 import hashlib
 import signal
 import socket
@@ -19,6 +21,7 @@ import threading
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
+@functools.lru_cache(maxsize=4)
 def pattern(size: int, seed: int = 7) -> bytes:
     """`size` reproducible bytes that do not repeat in step with any buffer."""
     block = hashlib.shake_128(bytes([seed])).digest(1_000_003)
@@ -40,6 +43,10 @@ def serve_connection(conn: socket.socket, name: bytes) -> None:
             line, _, rest = chunk.partition(b"\n")
             transfer(conn, line, rest)
             return
+        if chunk.startswith(b"HOLD"):
+            while conn.recv(65536):
+                pass
+            threading.Event().wait()
         while chunk:
             conn.sendall(name + b":" + chunk)
             chunk = conn.recv(65536)

@@ -1,16 +1,22 @@
 """The program and its nodes as real processes, for end-to-end tests. Plain blocking code: what is tested is outside."""
 
+import atexit
 import contextlib
+import functools
 import json
 import os
+import random
+import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import IO, Any, Self
 
 NODE = Path(__file__).with_name("node.py")
 LIMIT = 20.0  # seconds for anything to happen
@@ -24,35 +30,65 @@ shutdown_grace_ms = 1000
 """
 
 
+# Below the range from which Linux takes the ports of outgoing connections: what is free now is not gone in a moment.
+PORTS = range(12_000, 32_000)
+SNIFFGATE = (sys.executable, "-m", "sniffgate")
+
+
+@functools.cache
+def bytecode() -> str:
+    """A folder for compiled modules, shared by all children: without one every start compiles everything anew."""
+    folder = tempfile.mkdtemp(prefix="sniffgate-bytecode-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a child process."""
+    env = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPYCACHEPREFIX": bytecode(), **more}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    return env
+
+
 def free_port() -> int:
     """A port that nothing serves now, on TCP and UDP."""
     while True:
-        with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
-            port = int(tcp.getsockname()[1])
-            with contextlib.suppress(OSError):
+        port = random.choice(PORTS)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            with socket.socket(type=socket.SOCK_DGRAM) as udp:
                 udp.bind(("127.0.0.1", port))
                 return port
 
 
-def until(condition: Callable[[], Any], what: str = "the condition") -> Any:
-    """Waits for `condition` to be true and returns it; fails after LIMIT."""
-    give_up = time.monotonic() + LIMIT
+def until(condition: Callable[[], Any], what: str = "the condition", limit: float = LIMIT) -> Any:
+    """Waits for `condition` to be true and returns it; fails after `limit` seconds."""
+    give_up = time.monotonic() + limit
     while not (result := condition()):
-        assert time.monotonic() < give_up, f"{what} did not come about in {LIMIT} s"
+        assert time.monotonic() < give_up, f"{what} did not come about in {limit} s"
         time.sleep(0.005)
     return result
+
+
+def sniffgate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs a command of the program to its end."""
+    return subprocess.run(
+        [*SNIFFGATE, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT, env=environment()
+    )
 
 
 class Process:
     """A child process that is gone when its block is left."""
 
-    def __init__(self, *command: str, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, *command: str, env: dict[str, str] | None = None, stderr: int | IO[str] = subprocess.DEVNULL
+    ) -> None:
         self.child = subprocess.Popen(
             command,
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=stderr,
             text=True,
-            env={**os.environ, **(env or {}), "PYTHONUNBUFFERED": "1"},
+            env=environment(**(env or {})),
         )
 
     def __enter__(self) -> Self:
@@ -65,9 +101,12 @@ class Process:
         """kill -9, and waits until it is gone."""
         self.child.kill()
         self.child.wait(LIMIT)
-        for stream in (self.child.stdout, self.child.stderr):
-            if stream is not None:
-                stream.close()
+        if self.child.stdout is not None:
+            self.child.stdout.close()
+
+    def wait(self) -> int:
+        """Waits for its end; the exit status."""
+        return self.child.wait(LIMIT)
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal."""
@@ -98,8 +137,16 @@ class NodeProcess:
 
     def freeze(self) -> None:
         """SIGSTOP."""
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self.signal(signal.SIGCONT)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal."""
         assert self._process is not None
-        self._process.signal(signal.SIGSTOP)
+        self._process.signal(number)
 
     def next_line(self) -> str:
         """The next line that the node prints."""
@@ -117,28 +164,73 @@ class NodeProcess:
 class Program(Process):
     """`sniffgate run` on a configuration file, with its ports and its control connection."""
 
-    def __init__(self, path: Path, nodes: str, *, settings: str = "", fast: str = FAST, listeners: str = "") -> None:
+    def __init__(
+        self,
+        path: Path,
+        nodes: str,
+        *,
+        settings: str = "",
+        fast: str = FAST,
+        listener: str = "",
+        wrap: Sequence[str] = (),
+        env: dict[str, str] | None = None,
+        stderr: int | None = None,
+    ) -> None:
+        """`settings` go into `[global]`, `listener` into each listener; `wrap` stands before the command.
+
+        What it says goes into a file, see `said`, unless `stderr` is a descriptor for it.
+        """
         self.path = path
+        self.log = path.with_suffix(".log")
         self.port = free_port()
         self.admin = free_port()
         self.settings = f'[global]\nadmin_listen = "127.0.0.1:{self.admin}"\n{fast}{settings}\n'
-        self.listeners = listeners or (
-            f'[[listeners]]\nname = "tcp"\nprotocol = "tcp"\nlisten = "127.0.0.1:{self.port}"\n'
-            f'[[listeners]]\nname = "udp"\nprotocol = "udp"\nlisten = "127.0.0.1:{self.port}"\n'
+        self.listeners = "".join(
+            f'[[listeners]]\nname = "{each}"\nprotocol = "{each}"\nlisten = "127.0.0.1:{self.port}"\n{listener}\n'
+            for each in ("tcp", "udp")
         )
         self.write(nodes)
-        super().__init__(sys.executable, "-m", "sniffgate", "run", "-c", str(path))
-        until(self._answers, "the control port")
+        self._command = (*wrap, *SNIFFGATE, "run", "-c", str(path))
+        self._env = env
+        self._stderr = stderr
+        self.start()
+
+    def start(self) -> None:
+        """Starts it, or starts it again; returns when it serves."""
+        with self.log.open("a") as log:
+            super().__init__(*self._command, env=self._env, stderr=log if self._stderr is None else self._stderr)
+        try:
+            until(self._answers, "the control port")
+        except BaseException:
+            self.kill()
+            raise
+
+    def said(self) -> str:
+        """What it has written to stderr."""
+        return self.log.read_text()
+
+    def wait_said(self, pattern: str) -> str:
+        """Waits for a line of the log that matches."""
+
+        def line() -> str | None:
+            return next((line for line in self.said().splitlines() if re.search(pattern, line)), None)
+
+        found: str = until(line, f"a line like {pattern!r}")
+        return found
+
+    def content(self, nodes: str) -> str:
+        """The configuration with these nodes."""
+        return self.settings + self.listeners + nodes
 
     def write(self, nodes: str) -> None:
         """Writes the file in place, with these nodes."""
-        self.path.write_text(self.settings + self.listeners + nodes)
+        self.path.write_text(self.content(nodes))
 
     def _answers(self) -> bool:
-        assert self.child.poll() is None, self.child.communicate()[1]
+        assert self.child.poll() is None, self.said()
         try:
             return bool(self.control("status")["ok"])
-        except OSError:
+        except (OSError, ValueError):  # a connection that the start ends in the middle
             return False
 
     def control(self, line: str) -> dict[str, Any]:
@@ -153,6 +245,14 @@ class Program(Process):
         """The active node."""
         name: str | None = self.control("status")["active"][transport]
         return name
+
+    def node(self, name: str) -> dict[str, Any]:
+        """What `status` says of a node."""
+        return next(node for node in self.control("status")["nodes"] if node["name"] == name)
+
+    def wait_healthy(self, *names: str) -> None:
+        """Waits until probes have found nodes healthy, on both transports where they have both."""
+        until(lambda: all(self.node(name)["state"] == "healthy" for name in names), f"health of {names}")
 
     def connect(self) -> socket.socket:
         """A client's TCP connection."""
