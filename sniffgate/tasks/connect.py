@@ -21,8 +21,8 @@ async def connect_first(
 ) -> Conn | None:
     """The first connection made to any of `addresses`; None when each has failed, as told to `failed` one by one.
 
-    One that fails makes way for the next at once; beside one that hangs the next starts after a while, short enough that
-    the last one still gets its share of `timeout` seconds (which the caller enforces).
+    One that fails makes way for the next at once; beside one that hangs the next starts after a while, short enough
+    that the last one still gets its share of `timeout` seconds (which the caller enforces).
     *Cancellation:* nothing is left open.
     """
     stagger = min(STAGGER, timeout / (len(addresses) + 1))

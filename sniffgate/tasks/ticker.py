@@ -17,5 +17,5 @@ async def tick_forever(board: Board, clock: Clock, reporter: Reporter) -> None:
         with trio.move_on_at(clock.deadline(wakeup)):
             await board.wait_revision(state)
             continue
-        # never earlier than was asked for: turning one clock into the other may round down, and then nothing would be due
+        # never earlier than was asked for: turning one clock into the other may round down, and nothing would be due
         await reporter.ask(TimePassed(at=max(clock.now(), wakeup), wall_ms=clock.wall_ms()))

@@ -99,3 +99,15 @@ def health(world: World, node: str = "node-a") -> Health:
 def endings(world: World) -> Mapping[EndReason, int]:
     """How flows have ended so far."""
     return dict(world.gateway.ledger.endings)
+
+
+def gateway_tasks() -> set[trio.lowlevel.Task]:
+    """Every task of this run that is a gateway's."""
+    found, todo = set(), [trio.lowlevel.current_root_task()]
+    while todo:
+        task = todo.pop()
+        assert task is not None
+        if task.name.startswith(("sniffgate.tasks", "sniffgate.net")):
+            found.add(task)
+        todo += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return found

@@ -14,6 +14,7 @@ from tests.tasks.tcp_world import (
     echo,
     ending,
     endings,
+    gateway_tasks,
     opened,
     served,
     settled,
@@ -32,6 +33,7 @@ async def test_clients_beyond_max_connections_wait_in_the_backlog_and_are_served
         await third.send_all(b"waiting")
         await trio.sleep(5.0)
         assert 2 == served(world)["node-a"]
+        assert not [task for task in gateway_tasks() if "welcome" in task.name]  # nobody more has been accepted
 
         first.abort()
         assert b"node-a:waiting" == await third.receive_some(1000)

@@ -20,6 +20,7 @@ from tests.tasks.tcp_world import (
     echo,
     ending,
     endings,
+    gateway_tasks,
     opened,
     settled,
     tcp_config,
@@ -136,18 +137,6 @@ async def test_a_stop_before_the_listeners_have_begun_is_a_stop(autojump_clock: 
         gateway: Gateway = await nursery.start(hosted, network)
         gateway.stop()
     assert [] == network.host(GATEWAY).open_sockets()
-
-
-def gateway_tasks() -> set[trio.lowlevel.Task]:
-    """Every task of this run that is a gateway's."""
-    found, todo = set(), [trio.lowlevel.current_root_task()]
-    while todo:
-        task = todo.pop()
-        assert task is not None
-        if task.name.startswith(("sniffgate.tasks", "sniffgate.net")):
-            found.add(task)
-        todo += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
-    return found
 
 
 async def test_cancelling_leaves_nothing_behind(autojump_clock: MockClock) -> None:
