@@ -12,6 +12,7 @@ import gc
 import logging
 import os
 import random
+import select
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,6 +26,7 @@ from .control.listening import ControlSocket, open_control
 from .control.recent import Recent
 from .control.token import read_token
 from .errors import CannotBind, ConfigError
+from .net.engine import EngineRelay
 from .net.relay import Relay
 from .net.relay_tasks import TaskRelay
 from .net.resolver import Resolver
@@ -58,7 +60,7 @@ async def serve(
     """
     network = SocketNetwork()
     names = Resolver(network.look_up)
-    relay: Relay = TaskRelay()
+    relay = open_relay()
     try:
         await run_gateway(
             config,
@@ -74,6 +76,11 @@ async def serve(
         )
     finally:
         names.close()
+
+
+def open_relay() -> Relay:
+    """The relay of this platform: the engine where there is epoll and splice, two tasks a flow elsewhere."""
+    return EngineRelay() if hasattr(select, "epoll") and hasattr(os, "splice") else TaskRelay()
 
 
 def tune_interpreter() -> None:
