@@ -12,7 +12,6 @@ import gc
 import logging
 import os
 import random
-import select
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,7 +25,6 @@ from .control.listening import ControlSocket, open_control
 from .control.recent import Recent
 from .control.token import read_token
 from .errors import CannotBind, ConfigError
-from .net.engine import EngineRelay
 from .net.relay import Relay
 from .net.relay_tasks import TaskRelay
 from .net.resolver import Resolver
@@ -60,7 +58,7 @@ async def serve(
     """
     network = SocketNetwork()
     names = Resolver(network.look_up)
-    relay = open_relay()
+    relay: Relay = TaskRelay()
     try:
         await run_gateway(
             config,
@@ -76,11 +74,6 @@ async def serve(
         )
     finally:
         names.close()
-
-
-def open_relay() -> Relay:
-    """The relay of this platform: the engine where there is epoll and splice, two tasks a flow elsewhere."""
-    return EngineRelay() if hasattr(select, "epoll") and hasattr(os, "splice") else TaskRelay()
 
 
 def tune_interpreter() -> None:
