@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 import attrs
+import trio
 
 from .ports import Conn
 
@@ -46,6 +47,17 @@ class RelayLimits:
 
 class Relay(Protocol):
     """Moves the bytes of established connections."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Does what the relay needs to have going on beside its flows, until `stop` and the last flow is over.
+
+        Errors: whatever makes relaying impossible; every flow was let go before.
+        """
+        ...
+
+    def stop(self) -> None:
+        """Makes `run` return once every flow is over."""
+        ...
 
     async def relay(
         self,

@@ -1,12 +1,13 @@
 """The gateway: the nursery tree that everything hangs from, and the object through which it is driven.
 
-    root nursery            the hub, which leaves last
+    root nursery            hub and relay, which leave last
     └── house nursery       ticker and companions (control server, config watcher)
         └── doors nursery   one listener each, with its sockets, leases and flows
 
 Order of death is nesting: the doors close first, then the house, and the hub when nobody is left to report.
 """
 
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -230,17 +231,28 @@ class Gateway:
         services = self.services
         async with trio.open_nursery() as root:
             root.start_soon(run_hub, items, services.board, observe)
-            with reports:
-                async with trio.open_nursery() as house:
-                    house.start_soon(tick_forever, services.board, services.clock, services.reporter)
-                    for companion in companions:
-                        house.start_soon(companion, self)
-                    async with trio.open_nursery() as self._doors:
-                        for settings in self.state.config.listeners:
-                            self._open(settings, sockets[socket_key(settings)])
-                        task_status.started(self)
-                        await self.stopping.wait()
-                    house.cancel_scope.cancel()
+            with reports, contextlib.ExitStack() as stack:
+                await root.start(services.relay.run)
+                stack.callback(services.relay.stop)
+                await self._keep_house(sockets, companions, task_status)
+
+    async def _keep_house(
+        self,
+        sockets: Mapping[SocketKey, Acceptor | DatagramPort],
+        companions: Sequence[Companion],
+        task_status: trio.TaskStatus["Gateway"],
+    ) -> None:
+        services = self.services
+        async with trio.open_nursery() as house:
+            house.start_soon(tick_forever, services.board, services.clock, services.reporter)
+            for companion in companions:
+                house.start_soon(companion, self)
+            async with trio.open_nursery() as self._doors:
+                for settings in self.state.config.listeners:
+                    self._open(settings, sockets[socket_key(settings)])
+                task_status.started(self)
+                await self.stopping.wait()
+            house.cancel_scope.cancel()
 
 
 async def run_gateway(

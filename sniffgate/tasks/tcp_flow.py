@@ -72,12 +72,17 @@ async def run_flow(services: Services, flow: Flow, leave: Callable[[], None]) ->
 
 async def _relay(services: Services, flow: Flow) -> EndReason:
     listener = flow.arrival.listener
+
+    def note_first_byte() -> None:
+        with services.containing("taking note of a node's first byte"):  # called by the relay, whose bug it is not
+            services.first_byte(flow.arrival.route, flow.endpoint)
+
     return await services.relay.relay(
         flow.arrival.client,
         flow.node,
         flow.counters,
         RelayLimits(idle=listener.idle_timeout, half_close=listener.half_close_timeout),
-        lambda: services.first_byte(flow.arrival.route, flow.endpoint),
+        note_first_byte,
     )
 
 

@@ -36,13 +36,12 @@ class Bug(Exception):
     """What must not happen, and does here."""
 
 
-class FragileRelay:
+class FragileRelay(TaskRelay):
     """A relay that breaks on the flows that it is told to: before, or when the node says something."""
 
     def __init__(self) -> None:
         self.breaks_next = False
         self.breaks_late = False
-        self._relay = TaskRelay()
 
     async def relay(
         self,
@@ -59,7 +58,7 @@ class FragileRelay:
         if self.breaks_late:
             self.breaks_late = False
             on_first_byte = self._break
-        return await self._relay.relay(client, node, counters, limits, on_first_byte)
+        return await super().relay(client, node, counters, limits, on_first_byte)
 
     def _break(self) -> None:
         raise Bug("in a callback")
