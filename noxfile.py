@@ -71,3 +71,10 @@ def soak(session: nox.Session) -> None:
     """Long property and load runs; CI gives them a bounded budget."""
     install(session, "test")
     session.run("pytest", "-m", "soak", "tests", *session.posargs, env={"HYPOTHESIS_PROFILE": "long"})
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Brings each fault of docs/known-faults.md back in a copy and shows that its tests catch it; some minutes."""
+    install(session, "test")
+    session.run("python", "-m", "tests.mutants", *session.posargs)

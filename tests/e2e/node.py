@@ -2,10 +2,10 @@
 
     python node.py NAME PORT [tcp] [udp]
 
-Over TCP it answers every chunk with `NAME:chunk` until the client ends. A connection whose first line is `HASH N` is read
-to its end before N bytes of `pattern` are sent back; `PUSH N` sends them, and its end of stream, first. Either way the
-node prints `read LENGTH SHA256` of what came after that line. A connection that begins with `HOLD` is read to its end and
-then neither answered nor closed.
+Over TCP it answers every chunk with `NAME:chunk` until the client ends. A connection whose first line is `HASH N` is
+read to its end before N bytes of `pattern` are sent back; `PUSH N` sends them, and its end of stream, first. Either way
+the node prints `read LENGTH SHA256` of what came after that line. A connection that begins with `HOLD` is read to its
+end and then neither answered nor closed.
 Over UDP it answers every datagram with `NAME:datagram`. Prints `ready PORT` once it listens. Dies with its parent.
 """
 

@@ -54,10 +54,13 @@ def free_port() -> int:
     """A port that nothing serves now, on TCP and UDP."""
     while True:
         port = random.choice(PORTS)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            with socket.socket(type=socket.SOCK_DGRAM) as udp:
-                udp.bind(("127.0.0.1", port))
-                return port
+        with (
+            contextlib.suppress(OSError),
+            socket.create_server(("127.0.0.1", port)),
+            socket.socket(type=socket.SOCK_DGRAM) as udp,
+        ):
+            udp.bind(("127.0.0.1", port))
+            return port
 
 
 def until(condition: Callable[[], Any], what: str = "the condition", limit: float = LIMIT) -> Any:
@@ -69,10 +72,10 @@ def until(condition: Callable[[], Any], what: str = "the condition", limit: floa
     return result
 
 
-def sniffgate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def sniffgate(*arguments: str | Path, limit: float = LIMIT) -> subprocess.CompletedProcess[str]:
     """Runs a command of the program to its end."""
     return subprocess.run(
-        [*SNIFFGATE, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT, env=environment()
+        [*SNIFFGATE, *map(str, arguments)], capture_output=True, text=True, timeout=limit, env=environment()
     )
 
 

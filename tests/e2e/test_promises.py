@@ -15,7 +15,7 @@ pytestmark = pytest.mark.e2e
 
 
 def test_an_unprobed_dead_node_is_ejected_and_never_resurrected(tmp_path: Path) -> None:
-    """Not probing is no success: after the second failure nobody is sent there, and nothing but traffic brings it back."""
+    """Not probing is no success: after the second failure nobody is sent there; nothing but traffic brings it back."""
     settings = "passive_eject_threshold = 2\neject_time_ms = 60000\n"
     with NodeProcess("node-b") as b, NodeProcess("node-a") as a:
         nodes = node_table(a, 10, 'probe = "none"') + node_table(b, 5, 'probe = "none"')
@@ -94,10 +94,13 @@ def test_a_control_line_is_capped(tmp_path: Path) -> None:
 
 def test_a_control_line_that_is_too_long_is_told_so(tmp_path: Path) -> None:
     """The reason must reach who sent it, though more was under way than is ever read as a line."""
-    with NodeProcess("node-a") as a, Program(tmp_path / "gateway.toml", node_table(a)) as program:
-        with socket.create_connection(("127.0.0.1", program.admin), timeout=LIMIT) as conn:
-            conn.sendall(b"x" * 1_000_000)
-            with conn.makefile("rb") as lines:
-                reply = json.loads(lines.readline())
-                assert (False, "a line may have 65536 bytes") == (reply["ok"], reply["error"])
-                assert b"" == lines.readline()
+    with (
+        NodeProcess("node-a") as a,
+        Program(tmp_path / "gateway.toml", node_table(a)) as program,
+        socket.create_connection(("127.0.0.1", program.admin), timeout=LIMIT) as conn,
+    ):
+        conn.sendall(b"x" * 1_000_000)
+        with conn.makefile("rb") as lines:
+            reply = json.loads(lines.readline())
+            assert (False, "a line may have 65536 bytes") == (reply["ok"], reply["error"])
+            assert b"" == lines.readline()

@@ -70,6 +70,11 @@ def turn_link(path: Path, text: str) -> None:
     link.rename(path)
 
 
+def wait_active(program: Program, node: str, edit: str) -> None:
+    """Waits until the edit has made `node` the active one."""
+    until(lambda: program.active() == node, edit, 10.0)
+
+
 def test_every_way_to_change_the_file_takes_effect_and_disturbs_no_client(
     program: Program, nodes: tuple[NodeProcess, NodeProcess]
 ) -> None:
@@ -80,7 +85,7 @@ def test_every_way_to_change_the_file_takes_effect_and_disturbs_no_client(
         for number, edit in enumerate(edits):
             wanted, priority = ("node-b", 1) if number % 2 == 0 else ("node-a", 10)
             edit(program.path, program.content(node_table(a, priority) + node_table(b, 5)))
-            until(lambda wanted=wanted: program.active() == wanted, f"{edit.__name__} (number {number})", 10.0)
+            wait_active(program, wanted, f"{edit.__name__} (number {number})")
         with program.path.open("a") as file, NodeProcess("node-c") as c:
             file.write(node_table(c, 20))
             file.flush()
@@ -133,7 +138,7 @@ def test_no_broken_file_touches_traffic_and_each_is_named(
     """A typo that is saved while clients are served costs none of them anything; the mended file is taken."""
     a, b = nodes
     good = program.content(node_table(a, 10) + node_table(b, 5))
-    broken = {
+    broken: dict[str, tuple[str | bytes, str]] = {
         "an open string": (good.replace('name = "node-b"', 'name = "node-b'), "not valid TOML"),
         "a port that is none": (good.replace(f":{b.port}", ":99999"), "99999"),
         "a negative weight": (good + "weight = -1\n", "weight"),
@@ -211,13 +216,13 @@ def test_a_listener_put_back_after_its_removal_forwards(
     """Ports opened and closed by reloads are those of the file, each time."""
     a, _ = nodes
     both, nodes_text = program.listeners, node_table(a, 10)
-    tcp, udp = both.partition("[[listeners]]\nname = \"udp\"")[0], "[[listeners]]" + both.rpartition("[[listeners]]")[2]
+    tcp, udp = both.partition('[[listeners]]\nname = "udp"')[0], "[[listeners]]" + both.rpartition("[[listeners]]")[2]
     for number in range(8):
         program.listeners = (both, tcp, udp)[number % 3]
         program.write(nodes_text)
         assert program.control("reload")["ok"]
         expected = {"tcp": number % 3 != 2, "udp": number % 3 != 1}
-        until(lambda expected=expected: expected == open_ports(program), f"the ports of round {number}")
+        wait_ports(program, expected)
     program.listeners = both
     program.write(nodes_text)
     assert program.control("reload")["ok"]
@@ -226,6 +231,11 @@ def test_a_listener_put_back_after_its_removal_forwards(
     with program.udp() as port:
         port.send(b"x")
         assert b"node-a:x" == port.recv(100)
+
+
+def wait_ports(program: Program, expected: dict[str, bool]) -> None:
+    """Waits until the open ports are those."""
+    until(lambda: expected == open_ports(program), f"the ports {expected}")
 
 
 def open_ports(program: Program) -> dict[str, bool]:
@@ -238,5 +248,3 @@ def is_open(pid: int, transport: str, port: int) -> bool:
     state = {"tcp": "0A", "udp": "07"}[transport]
     lines = Path(f"/proc/{pid}/net/{transport}").read_text().splitlines()[1:]
     return any(line.split()[1] == f"0100007F:{port:04X}" and line.split()[3] == state for line in lines)
-
-

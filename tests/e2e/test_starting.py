@@ -11,9 +11,9 @@ from tests.e2e.load import Load, echo, held
 from tests.e2e.program import (
     FAST,
     LIMIT,
+    SNIFFGATE,
     NodeProcess,
     Program,
-    SNIFFGATE,
     environment,
     free_port,
     node_table,
@@ -86,7 +86,7 @@ def test_a_second_instance_on_the_same_port_fails_and_leaves_the_first_alone(
             f'[global]\nadmin_listen = ""\n[[listeners]]\nname = "mine"\nprotocol = "{transport}"\n'
             f'listen = "127.0.0.1:{program.port}"\n' + node_table(b)
         )
-        told = sniffgate("run", "-c", second)
+        told = sniffgate("run", "-c", second, limit=10.0)
 
         assert 3 == told.returncode
         [line] = errors(told.stderr)
@@ -110,6 +110,18 @@ def test_the_very_same_file_started_twice_fails_too(tmp_path: Path, b: NodeProce
 
 LISTENER = '[[listeners]]\nname = "t"\nprotocol = "tcp"\nlisten = "127.0.0.1:0"\n'
 NODE = '[[nodes]]\nname = "a"\ntcp = "127.0.0.1:9"\n'
+
+
+def listening(address: str) -> str:
+    """A file that listens there."""
+    return OFF + LISTENER.replace("127.0.0.1:0", address) + NODE
+
+
+def settings(lines: str) -> str:
+    """A file with those lines in `[global]`."""
+    return f"[global]\n{lines}\n" + LISTENER + NODE
+
+
 OFF = '[global]\nadmin_listen = ""\n'
 FREE = "127.0.0.1:1"  # nobody listens there
 
@@ -125,25 +137,26 @@ def with_file(content: str | bytes) -> Callable[[Path], list[str]]:
     return arguments
 
 
+WRONG = with_file(settings("strategi = 1"))
 MISTAKES: dict[str, tuple[int, str, Callable[[Path], list[str]]]] = {
     "a missing file": (1, "no such file", lambda folder: ["run", "-c", str(folder / "none.toml")]),
     "a directory": (1, "directory", lambda folder: ["run", "-c", str(folder)]),
     "a binary file": (1, "a binary or damaged file", with_file(b"\x7fELF\x02\x01\x01\x00\xff\xfe")),
     "no listener": (1, "listener", with_file(OFF + NODE)),
     "an open string": (1, "gateway.toml:", with_file('[global]\nstrategy = "prio')),
-    "an unknown key": (1, "strategi", with_file('[global]\nadmin_listen = ""\nstrategi = "x"\n' + LISTENER + NODE)),
-    "a wrong type": (1, "probe_timeout_ms", with_file(OFF + 'probe_timeout_ms = "soon"\n' + LISTENER + NODE)),
-    "a bad address": (1, "99999", with_file(OFF + LISTENER.replace("127.0.0.1:0", "127.0.0.1:99999") + NODE)),
-    "an address of another machine": (3, "192.0.2.1", with_file(OFF + LISTENER.replace("127.0.0.1:0", "192.0.2.1:7000") + NODE)),
-    "a missing token file": (1, "token", with_file('[global]\nadmin_token_file = "/none/token"\n' + LISTENER + NODE)),
-    "an open control port without a token": (1, "token", with_file('[global]\nadmin_listen = "0.0.0.0:0"\n' + LISTENER + NODE)),
+    "an unknown key": (1, "strategi", with_file(settings('strategi = "x"'))),
+    "a wrong type": (1, "probe_timeout_ms", with_file(settings('probe_timeout_ms = "soon"'))),
+    "a bad address": (1, "99999", with_file(listening("127.0.0.1:99999"))),
+    "an address of another machine": (3, "192.0.2.1", with_file(listening("192.0.2.1:7000"))),
+    "a missing token file": (1, "token", with_file(settings('admin_token_file = "/none/token"'))),
+    "an open control port without a token": (1, "token", with_file(settings('admin_listen = "0.0.0.0:0"'))),
     "no gateway to ask": (1, "is the gateway running?", lambda _: ["ctl", "-a", FREE, "status"]),
     "no gateway at a socket": (1, "none.sock", lambda folder: ["ctl", "-a", f"unix:{folder}/none.sock", "status"]),
-    "a missing token file to ask with": (1, "token", lambda _: ["ctl", "-a", FREE, "--token-file", "/none/token", "status"]),
+    "a missing token file to ask with": (1, "token", lambda _: ["ctl", "--token-file", "/none/token", "status"]),
     "a bad control address": (1, "nonsense", lambda _: ["ctl", "-a", "nonsense", "status"]),
     "a missing event log": (1, "cannot replay", lambda folder: ["replay", str(folder / "none.jsonl")]),
     "no event log": (1, "cannot replay", lambda folder: ["replay", with_file("hello\n")(folder)[-1]]),
-    "a fault found by check": (1, "strategi", lambda folder: ["check", with_file(OFF + "strategi = 1\n" + LISTENER + NODE)(folder)[-1]]),
+    "a fault found by check": (1, "strategi", lambda folder: ["check", WRONG(folder)[-1]]),
     "an unknown command": (2, "No such command 'rnu'", lambda _: ["rnu"]),
     "an unknown option": (2, "--quiet", lambda _: ["run", "--quiet"]),
     "a missing option": (2, "--config", lambda _: ["run"]),
@@ -183,6 +196,6 @@ def test_a_listener_on_a_port_of_another_program_is_not_tried_for_ever(tmp_path:
         path = tmp_path / "gateway.toml"
         path.write_text(OFF + LISTENER.replace("tcp", "udp").replace("127.0.0.1:0", address) + node_table(b))
 
-        told = sniffgate("run", "-c", path)
+        told = sniffgate("run", "-c", path, limit=10.0)
 
     assert (3, True) == (told.returncode, address in told.stderr)

@@ -86,13 +86,16 @@ def test_a_second_signal_cuts_at_once(patient: Program) -> None:
 
 def test_an_interrupted_process_cuts_idle_clients_when_the_grace_is_over(tmp_path: Path, node: NodeProcess) -> None:
     """Ctrl-C is a stop like any other, and one client that never leaves cannot hold it up; nor can an operator."""
-    with Program(tmp_path / "gateway.toml", node_table(node)) as program, held(program) as conn:
-        with socket.create_connection(("127.0.0.1", program.admin), timeout=LIMIT):
-            asked = time.monotonic()
-            program.signal(signal.SIGINT)
+    with (
+        Program(tmp_path / "gateway.toml", node_table(node)) as program,
+        held(program) as conn,
+        socket.create_connection(("127.0.0.1", program.admin), timeout=LIMIT),
+    ):
+        asked = time.monotonic()
+        program.signal(signal.SIGINT)
 
-            assert 1.0 <= ended_after(conn, asked) < 1.5
-            assert 0 == program.wait()
+        assert 1.0 <= ended_after(conn, asked) < 1.5
+        assert 0 == program.wait()
 
 
 def test_after_a_crash_it_starts_again_on_the_same_ports_at_once(tmp_path: Path, node: NodeProcess) -> None:

@@ -161,7 +161,7 @@ def test_a_log_that_cannot_be_written_costs_lines_and_no_traffic(where: str, tmp
 def test_a_clock_that_jumps_moves_displayed_times_and_nothing_else(
     tmp_path: Path, a: NodeProcess, b: NodeProcess
 ) -> None:
-    """Time servers and resumed machines do it: no session may expire, no drain end early or late, no probe be missed."""
+    """Time servers and resumed machines do it: no session may expire, no drain end early, no probe be missed."""
     shim = tmp_path / "shim"
     shim.mkdir()
     (shim / "sitecustomize.py").write_text(CLOCK)
@@ -178,9 +178,7 @@ def test_a_clock_that_jumps_moves_displayed_times_and_nothing_else(
         new.rename(offset)
 
     with (
-        Program(
-            tmp_path / "gateway.toml", nodes, fast=fast, tcp="idle_timeout_ms = 2000", env=env
-        ) as program,
+        Program(tmp_path / "gateway.toml", nodes, fast=fast, tcp="idle_timeout_ms = 2000", env=env) as program,
         held(program) as idle,
         held(program) as draining,
         program.udp() as port,
@@ -258,4 +256,3 @@ def test_a_dead_node_under_load_is_told_of_once(tmp_path: Path, b: NodeProcess) 
                     assert b"node-b:x" == port.recv(100)
             assert len(program.said()) - said < 1500
             assert 1 == len(re.findall(r"node-a/tcp is unhealthy", program.said()))
-
