@@ -171,12 +171,12 @@ class Program(Process):
         *,
         settings: str = "",
         fast: str = FAST,
-        listener: str = "",
+        tcp: str = "",
         wrap: Sequence[str] = (),
         env: dict[str, str] | None = None,
         stderr: int | None = None,
     ) -> None:
-        """`settings` go into `[global]`, `listener` into each listener; `wrap` stands before the command.
+        """`settings` go into `[global]`, `tcp` into the TCP listener; `wrap` stands before the command.
 
         What it says goes into a file, see `said`, unless `stderr` is a descriptor for it.
         """
@@ -186,8 +186,8 @@ class Program(Process):
         self.admin = free_port()
         self.settings = f'[global]\nadmin_listen = "127.0.0.1:{self.admin}"\n{fast}{settings}\n'
         self.listeners = "".join(
-            f'[[listeners]]\nname = "{each}"\nprotocol = "{each}"\nlisten = "127.0.0.1:{self.port}"\n{listener}\n'
-            for each in ("tcp", "udp")
+            f'[[listeners]]\nname = "{each}"\nprotocol = "{each}"\nlisten = "127.0.0.1:{self.port}"\n{more}\n'
+            for each, more in (("tcp", tcp), ("udp", ""))
         )
         self.write(nodes)
         self._command = (*wrap, *SNIFFGATE, "run", "-c", str(path))

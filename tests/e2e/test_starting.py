@@ -139,7 +139,7 @@ MISTAKES: dict[str, tuple[int, str, Callable[[Path], list[str]]]] = {
     "an open control port without a token": (1, "token", with_file('[global]\nadmin_listen = "0.0.0.0:0"\n' + LISTENER + NODE)),
     "no gateway to ask": (1, "is the gateway running?", lambda _: ["ctl", "-a", FREE, "status"]),
     "no gateway at a socket": (1, "none.sock", lambda folder: ["ctl", "-a", f"unix:{folder}/none.sock", "status"]),
-    "a missing token file to ask with": (1, "token", lambda _: ["ctl", "-a", FREE, "--token-file", "/none", "status"]),
+    "a missing token file to ask with": (1, "token", lambda _: ["ctl", "-a", FREE, "--token-file", "/none/token", "status"]),
     "a bad control address": (1, "nonsense", lambda _: ["ctl", "-a", "nonsense", "status"]),
     "a missing event log": (1, "cannot replay", lambda folder: ["replay", str(folder / "none.jsonl")]),
     "no event log": (1, "cannot replay", lambda folder: ["replay", with_file("hello\n")(folder)[-1]]),
