@@ -137,7 +137,7 @@ class _Parked:
         self._raise_cancel: Callable[[], NoReturn] | None = None
 
     async def wait(self, detach: Callable[[], None]) -> None:
-        """Returns when the engine is done. *Cancellation:* `detach` is called, and it takes effect when that is done."""
+        """Returns when the engine is done. *Cancellation:* takes effect when `detach` has been carried out."""
         self._task = trio.lowlevel.current_task()
 
         def abort(raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
