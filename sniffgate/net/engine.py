@@ -11,11 +11,14 @@ import outcome
 import trio
 
 from .endings import say_farewell, wait_delivered
+from .engine_datagrams import Front, Lane
 from .engine_flow import EngineFlow
 from .engine_loop import EngineLoop
-from .ports import Conn
-from .relay import Counters, EndReason, RelayLimits
+from .ports import Conn, Datagram, DatagramPort
+from .relay import Counters, EndReason, Parting, Passage, RelayLimits
 from .tcp_sockets import SocketConn
+from .udp_listener import SocketDatagramPort
+from .udp_sockets import SocketDatagramConn
 
 
 class EngineRelay:
@@ -23,6 +26,8 @@ class EngineRelay:
 
     def __init__(self) -> None:
         self.loop = EngineLoop()
+        self._fronts: dict[DatagramPort, Front] = {}
+        self._lanes: dict[Passage, Lane] = {}
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Runs the engine's thread until `stop` and the last flow is over.
@@ -30,6 +35,7 @@ class EngineRelay:
         Shielded: flows that are cancelled need it to let go of their sockets. Errors: a crash of the engine itself.
         """
         with trio.CancelScope(shield=True):
+            self.loop.clock = trio.lowlevel.current_clock().current_time
             task_status.started()
             await trio.to_thread.run_sync(self.loop.run, limiter=trio.CapacityLimiter(1))
 
@@ -56,7 +62,9 @@ class EngineRelay:
             counters,
             limits,
             announce,
-            parked.wake_soon,
+            lambda flow: parked.wake_soon(
+                by_itself=flow.reason is not None or flow.timed_out is not None or flow.crashed
+            ),
         )
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -70,9 +78,56 @@ class EngineRelay:
             say_farewell(client, node, flow.reason, client_was_ended=flow.node.ended, holding=flow.holding)
         return flow.reason or flow.timed_out or EndReason.IDLE
 
+    # --- datagrams ------------------------------------------------------------------------------------
+
+    has_passages = True
+
+    async def receive_forever(self, front: DatagramPort, take: Callable[[Datagram], None]) -> None:
+        """See `Relay.receive_forever`. *Cancellation:* when the engine does not touch the socket any more."""
+        token = trio.lowlevel.current_trio_token()
+        entry = Front(self.loop, cast("SocketDatagramPort", front), take, token.run_sync_soon)
+        parked = _Parked(token)
+        self._fronts[front] = entry
+
+        def close() -> None:
+            entry.close()
+            parked.wake_soon(by_itself=False)
+
+        self.loop.call(entry.open)
+        try:
+            await parked.wait(lambda: self.loop.call(close))
+        finally:
+            del self._fronts[front]
+
+    async def carry(self, front: DatagramPort, passage: Passage) -> Parting:
+        """See `Relay.carry`."""
+        entry = self._fronts.get(front)
+        if entry is None:
+            await trio.lowlevel.checkpoint()
+            return Parting.CLOSED
+        parked = _Parked(trio.lowlevel.current_trio_token())
+        conn = cast("SocketDatagramConn", passage.conn)
+        lane = Lane(entry, passage, conn, lambda lane: parked.wake_soon(by_itself=lane.parting is not None))
+        self._lanes[passage] = lane
+        try:
+            await trio.lowlevel.checkpoint_if_cancelled()
+            self.loop.call(lambda: entry.enter(lane))
+            await parked.wait(lambda: self.loop.call(lambda: entry.part(lane, None)))
+        finally:
+            del self._lanes[passage]
+        if lane.parting is Parting.TROUBLE:
+            conn.look_for_reports()
+        return lane.parting or Parting.CLOSED
+
+    def divert(self, passage: Passage) -> None:
+        """See `Relay.divert`."""
+        lane = self._lanes.get(passage)
+        if lane is not None:
+            lane.front.divert(lane)
+
 
 class _Parked:
-    """A task that waits for the engine to be done with its flow."""
+    """A task that waits for the engine to be done with something."""
 
     __slots__ = ("_raise_cancel", "_task", "_token")
 
@@ -82,7 +137,7 @@ class _Parked:
         self._raise_cancel: Callable[[], NoReturn] | None = None
 
     async def wait(self, detach: Callable[[], None]) -> None:
-        """Returns when the engine is done. *Cancellation:* has the engine let go first."""
+        """Returns when the engine is done. *Cancellation:* takes effect when `detach` has been carried out."""
         self._task = trio.lowlevel.current_task()
 
         def abort(raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
@@ -92,14 +147,13 @@ class _Parked:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    def wake_soon(self, flow: EngineFlow) -> None:
-        """Called in the engine's thread when it has let go."""
-        self._token.run_sync_soon(self._wake, flow)
+    def wake_soon(self, *, by_itself: bool) -> None:
+        """The engine is done; `by_itself` unless it was asked to be."""
+        self._token.run_sync_soon(self._wake, by_itself)
 
-    def _wake(self, flow: EngineFlow) -> None:
+    def _wake(self, by_itself: bool) -> None:
         assert self._task is not None
-        ended_by_itself = flow.reason is not None or flow.timed_out is not None or flow.crashed
-        if self._raise_cancel is not None and not ended_by_itself:
+        if self._raise_cancel is not None and not by_itself:
             trio.lowlevel.reschedule(self._task, outcome.capture(self._raise_cancel))
         else:
             trio.lowlevel.reschedule(self._task)

@@ -23,6 +23,7 @@ _IN = select.EPOLLIN
 _OUT = select.EPOLLOUT
 _BROKEN = select.EPOLLERR | select.EPOLLHUP
 EVENTS_PER_POLL = 256
+DATAGRAM_BYTES = 65535  # more than any payload, so that none is cut
 
 
 class EngineLoop:
@@ -31,15 +32,19 @@ class EngineLoop:
     def __init__(self) -> None:
         self.now = time.monotonic()
         self.buffer = memoryview(bytearray(BUFFER_BYTES))
+        self.datagrams = memoryview(bytearray(DATAGRAM_BYTES))
+        self.clock: Callable[[], float] = time.monotonic
         self.pipes = PipePool()
         self.wakeups = 0  # polls that returned; for tests that idle costs nothing
         self._epoll = select.epoll()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake, _IN)
         self._ends: dict[int, End] = {}
+        self._handlers: dict[int, Callable[[int], None]] = {}
         self._commands: deque[Callable[[], None]] = deque()
         self._woken = False
         self._stopping = False
+        self._is_over = False
         self._timers: list[tuple[float, int, EngineFlow]] = []
         self._order = itertools.count()
 
@@ -70,6 +75,9 @@ class EngineLoop:
 
     def call(self, command: Callable[[], None]) -> None:
         """Runs `command` in the engine's thread, between two batches of events."""
+        if self._is_over:  # there is no engine to be careful of any more
+            command()
+            return
         self._commands.append(command)
         if not self._woken:
             self._woken = True
@@ -84,7 +92,7 @@ class EngineLoop:
     def run(self) -> None:
         """Relays until stopped. A crash comes out after every flow was let go. *Closes:* epoll set and pipes."""
         try:
-            while not (self._stopping and not self._ends):
+            while not (self._stopping and not self._ends and not self._handlers):
                 events = self._epoll.poll(self._timeout(), EVENTS_PER_POLL)
                 self.wakeups += 1
                 self.now = time.monotonic()
@@ -92,14 +100,30 @@ class EngineLoop:
                     end = self._ends.get(fd)
                     if end is not None:
                         self._dispatch(end, event)
+                    elif (handler := self._handlers.get(fd)) is not None:
+                        handler(event)
                 self._run_commands()
                 self._run_timers()
         finally:
             for end in list(self._ends.values()):
                 self.finish(end.flow)
+            self._is_over = True
+            while self._commands:
+                self._commands.popleft()()
             self.pipes.close()
             self._epoll.close()
             os.close(self._wake)
+
+    def add(self, fd: int, interest: int, handler: Callable[[int], None]) -> None:
+        """Calls `handler` with the events of `fd`, in this thread."""
+        self._handlers[fd] = handler
+        self._epoll.register(fd, interest)
+
+    def remove(self, fd: int) -> None:
+        """Forgets `fd`."""
+        if self._handlers.pop(fd, None) is not None:
+            with contextlib.suppress(OSError, ValueError):  # ValueError: the epoll set is closed
+                self._epoll.unregister(fd)
 
     def _dispatch(self, end: End, event: int) -> None:
         flow = end.flow

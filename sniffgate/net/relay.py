@@ -1,4 +1,4 @@
-"""What relaying a flow means, whoever moves the bytes: counters, limits, and the closed list of endings."""
+"""What relaying means, whoever moves the bytes: counters, limits, passages, and the closed list of endings."""
 
 import enum
 from collections.abc import Callable
@@ -7,7 +7,8 @@ from typing import Protocol
 import attrs
 import trio
 
-from .ports import Conn
+from ..address import Address
+from .ports import Conn, Datagram, DatagramConn, DatagramPort
 
 
 class EndReason(enum.Enum):
@@ -45,8 +46,39 @@ class RelayLimits:
     half_close: float = 300.0
 
 
+NEVER = float("inf")
+
+
+@attrs.define(eq=False, kw_only=True)
+class Passage:
+    """A UDP session at its node's socket, as whoever passes its datagrams sees it. Times are Trio's clock.
+
+    The times, the counters and the losses are written by the relay and may be read at any moment; `tell_after` is the
+    other way round.
+    """
+
+    client: Address
+    local: Address
+    conn: DatagramConn
+    counters: Counters
+    keep: Callable[[bytes, float], None]  # is given each datagram to the node whose quote would be cut
+    on_reply: Callable[[], None]  # called once, soon after a reply at or after `tell_after`
+    heard_at: float = -NEVER  # the client's last datagram
+    replied_at: float = -NEVER  # the node's last one
+    tell_after: float = -NEVER
+    lost_up: int = 0  # datagrams that found no room towards the node
+    lost_down: int = 0  # and towards the client
+
+
+class Parting(enum.Enum):
+    """Why a passage ended by itself."""
+
+    TROUBLE = "trouble"  # the node's socket has something to say: `DatagramConn.receive` will
+    CLOSED = "closed"  # the listening socket was given up
+
+
 class Relay(Protocol):
-    """Moves the bytes of established connections."""
+    """Moves the bytes of established connections, and the datagrams of listening sockets."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Does what the relay needs to have going on beside its flows, until `stop` and the last flow is over.
@@ -75,4 +107,27 @@ class Relay(Protocol):
         *Cancellation:* a cut: each side gets an end of stream if no byte of the flow is buffered anywhere, else a
         reset.
         """
+        ...
+
+    # --- datagrams ------------------------------------------------------------------------------------
+
+    @property
+    def has_passages(self) -> bool:
+        """Whether `carry` may be called; if not, every datagram goes through `take` and `DatagramConn.receive`."""
+        ...
+
+    async def receive_forever(self, front: DatagramPort, take: Callable[[Datagram], None]) -> None:
+        """Calls `take` with each datagram that no passage carries, in order per client; runs until cancelled."""
+        ...
+
+    async def carry(self, front: DatagramPort, passage: Passage) -> Parting:
+        """Passes a session's datagrams both ways, without anybody being asked, until something is up.
+
+        Order is kept: what was given to `take` before is dealt with before anything passes.
+        *Cancellation:* takes effect once the node's socket is not touched any more.
+        """
+        ...
+
+    def divert(self, passage: Passage) -> None:
+        """From now on the client's datagrams go to `take` again; the node's replies still pass."""
         ...

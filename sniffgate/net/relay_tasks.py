@@ -7,8 +7,8 @@ import trio
 
 from ..errors import PeerReset
 from .endings import say_farewell, wait_delivered
-from .ports import Conn
-from .relay import Counters, EndReason, RelayLimits
+from .ports import Conn, Datagram, DatagramPort
+from .relay import Counters, EndReason, Parting, Passage, RelayLimits
 
 BUFFER_BYTES = 65536  # the most that one direction of a flow holds in user space
 
@@ -23,6 +23,20 @@ class TaskRelay:
 
     def stop(self) -> None:
         """Does nothing."""
+
+    has_passages = False
+
+    async def receive_forever(self, front: DatagramPort, take: Callable[[Datagram], None]) -> None:
+        """See `Relay.receive_forever`."""
+        while True:
+            take(await front.receive())
+
+    async def carry(self, front: DatagramPort, passage: Passage) -> Parting:
+        """Is never called: there are no passages."""
+        raise NotImplementedError
+
+    def divert(self, passage: Passage) -> None:
+        """Does nothing: there are no passages."""
 
     async def relay(
         self,

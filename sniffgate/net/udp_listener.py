@@ -11,7 +11,7 @@ from .binding import bind_socket, bound_address
 from .errno_map import REFUSALS, bind_failure, shortage
 from .owned_socket import OwnedSocket
 from .ports import Datagram
-from .sockaddr import from_sockaddr, interface_index, interface_name, to_sockaddr
+from .sockaddr import SockAddr, from_sockaddr, interface_index, interface_name, to_sockaddr
 
 _IP_PKTINFO = 8  # Linux; Python has no name for it
 _IPV6_RECVPKTINFO = getattr(socket, "IPV6_RECVPKTINFO", 49)
@@ -41,8 +41,8 @@ class SocketDatagramPort(OwnedSocket):
         super().__init__(sock)
         self.address = address
         self._family = socket.AddressFamily(sock.family)
-        self._many = address.is_wildcard and sys.platform == "linux"
-        if self._many:
+        self.is_many = address.is_wildcard and sys.platform == "linux"
+        if self.is_many:
             sock.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
             if self._family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, _IPV6_RECVPKTINFO, 1)
@@ -51,7 +51,7 @@ class SocketDatagramPort(OwnedSocket):
         """See `DatagramPort.receive`."""
         while True:
             try:
-                return await self._when_ready(self._receive_from_many if self._many else self._receive)
+                return await self._when_ready(self._receive_from_many if self.is_many else self._receive)
             except OSError as error:
                 if error.errno not in REFUSALS:  # some client's ICMP; it concerns no other
                     raise
@@ -60,10 +60,31 @@ class SocketDatagramPort(OwnedSocket):
         """See `DatagramPort.send_nowait`. A client that is unreachable or that our firewall forbids is a drop too."""
         self._check_open()
         try:
-            ancillary = self._leaving_from(local, client) if self._many else []
+            ancillary = self._leaving_from(local, client) if self.is_many else []
             self._sock.sendmsg([data], ancillary, 0, to_sockaddr(client, self._family))
         except OSError as error:
             raise shortage(error.errno or errno.ENOBUFS) from error
+
+    # --- for the relay engine, which moves the datagrams in our place ---------------------------------------
+
+    def receive_into(self, buffer: memoryview) -> tuple[int, SockAddr, str]:
+        """Takes a datagram: its size, who sent it, and which address it was sent to ("" when there is but one).
+
+        Errors: `BlockingIOError`; other OSErrors that concern some client and no other.
+        """
+        if not self.is_many:
+            size, raw = self._sock.recvfrom_into(buffer)
+            return size, raw, ""
+        size, ancillary, _, raw = self._sock.recvmsg_into([buffer], _ANCILLARY)
+        return size, raw, _written_to(ancillary)
+
+    def sockaddr_of(self, client: Address) -> SockAddr:
+        """A client's address in the form that the kernel gives it."""
+        return to_sockaddr(client, self._family)
+
+    def ancillary_for(self, local: Address, client: Address) -> Ancillary:
+        """What has to go along with a reply so that it leaves from `local`. Errors: `LocalShortage`."""
+        return self._leaving_from(local, client) if self.is_many else []
 
     def _receive(self) -> Datagram:
         data, raw = self._sock.recvfrom(_WHOLE)

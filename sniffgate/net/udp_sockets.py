@@ -66,6 +66,10 @@ class SocketDatagramConn(OwnedSocket):
         # Not about earlier datagrams, then: there is no way to the node any more, and this datagram is the refused one.
         self._report(DatagramRefused(bytes(data)))
 
+    def look_for_reports(self) -> None:
+        """Somebody else who used the socket saw an error: the queue comes before datagrams now."""
+        self._look = True
+
     def _receive(self) -> bytes:
         while True:
             if self._look:

@@ -8,7 +8,7 @@ import trio
 from ..config.schema import Transport
 from ..errors import DatagramRefused, LocalShortage
 from ..net.ports import DatagramPort
-from ..net.relay import EndReason
+from ..net.relay import EndReason, Passage
 from ..state.events import FailureKind
 from ..state.model import Endpoint
 from .copies import Copies
@@ -16,6 +16,9 @@ from .flow_log import FlowRecord
 from .services import Contained, Services
 from .sessions import Leg, Session, SessionTable
 from .tcp import Settings
+
+CARRY_AFTER = 2  # datagrams of a session after which the relay passes them by itself: one question is not worth it
+UNPROBED_INTERVAL = 1.0  # seconds between two replies that are looked at, where only traffic tells of a node's health
 
 
 class Move(Protocol):
@@ -59,17 +62,21 @@ class Legs:
 
     async def _pass_replies_on(self, leg: Leg) -> None:
         while True:
-            try:
-                payload = await leg.conn.receive()
-            except DatagramRefused as refusal:
-                self._refused(leg, refusal)
-            else:
-                self._replied(leg, payload)
+            if self._may_carry(leg):
+                await self._carry(leg)
+            with trio.CancelScope() as leg.nap:
+                try:
+                    payload = await leg.conn.receive()
+                except DatagramRefused as refusal:
+                    self._refused(leg, refusal)
+                else:
+                    self._replied(leg, payload)
 
     def forward(self, leg: Leg, payload: bytes, now: float, *, again: bool = False) -> None:
         """Sends a client's datagram to the node. `again`: it was refused once already."""
         if again:
             leg.second_tries.append(payload)
+            self._ask_to_be_told(leg)
         self._copies.keep(leg, leg.conn.peer, payload, now)
         try:
             leg.conn.send_nowait(payload)
@@ -77,6 +84,66 @@ class Legs:
             self.drop("send")
         else:
             leg.counters.up += len(payload)
+        leg.sent += 1
+        if leg.sent >= CARRY_AFTER and self._may_carry(leg):
+            leg.nap.cancel()  # let the relay take over
+
+    # --- letting the relay pass the datagrams by itself -----------------------------------------------
+
+    def _may_carry(self, leg: Leg) -> bool:
+        """Whether nothing about the leg needs anybody's attention, and it has shown to be more than one question."""
+        return (
+            self._services.relay.has_passages
+            and leg.sent >= CARRY_AFTER
+            and leg is leg.session.leg
+            and leg.trial_until is None
+            and not leg.session.waiting
+            and self.front is not None
+            and self.winding_down is None
+        )
+
+    async def _carry(self, leg: Leg) -> None:
+        """Lets datagrams pass until the node's socket has something to say, or the listener's was given up."""
+        assert self.front is not None
+        leg.passage = passage = Passage(
+            client=leg.session.client,
+            local=leg.session.local,
+            conn=leg.conn,
+            counters=leg.counters,
+            keep=lambda payload, now: self._copies.keep(leg, leg.conn.peer, payload, now),
+            on_reply=lambda: self._told_of_reply(leg),
+        )
+        leg.sent = 0
+        try:
+            await self._services.relay.carry(self.front, passage)
+        finally:
+            leg.session.seen, leg.session.awaits_reply = leg.session.last_seen, leg.session.is_asking
+            for reason, count in (("send", passage.lost_up), ("reply", passage.lost_down)):
+                if count:
+                    self._services.ledger.dropped_datagrams[reason] += count
+
+    def divert(self, leg: Leg) -> None:
+        """The session has left `leg`: its client's datagrams are not for it any more."""
+        if leg.passage is not None:
+            self._services.relay.divert(leg.passage)
+
+    def _ask_to_be_told(self, leg: Leg) -> None:
+        if leg.passage is not None:
+            leg.passage.tell_after = float("-inf")
+
+    def look_at_replies(self, session: Session) -> None:
+        """Something may have changed for which the next reply matters."""
+        if session.leg is not None:
+            self._ask_to_be_told(session.leg)
+
+    def _told_of_reply(self, leg: Leg) -> None:
+        """The relay passed a reply after it had been asked to tell."""
+        with self._services.containing(f"a UDP session at {leg.endpoint}"):
+            self._note_reply(leg)
+            node = self._services.board.state.config.node(leg.endpoint.node)
+            if leg.passage is not None and node is not None and not node.is_probed:
+                # its live traffic is all that tells of its health
+                leg.passage.tell_after = trio.current_time() + UNPROBED_INTERVAL
 
     def flush(self, session: Session, leg: Leg) -> None:
         """Sends what waited for the leg."""
@@ -88,18 +155,23 @@ class Legs:
             self.forward(leg, payload, now, again=again)
 
     def _replied(self, leg: Leg, payload: bytes) -> None:
-        session, now = leg.session, trio.current_time()
-        leg.last_reply = now
+        now = trio.current_time()
+        leg.note_reply(now)
+        leg.session.awaits_reply = False
+        if not leg.session.ended:
+            self._table.touch(leg.session, now)
+        self._pass_on(leg, payload)
+        self._note_reply(leg)
+
+    def _note_reply(self, leg: Leg) -> None:
+        """The node answers: what spoke against it for this session is forgotten."""
+        session = leg.session
         leg.second_tries.clear()
-        session.awaits_reply = False
         if leg is session.leg:
             session.refused_by.clear()
             session.refused_at.clear()
-        if not session.ended:
-            self._table.touch(session, now)
         self.end_trial(leg)
         self._services.first_byte(leg.route, leg.endpoint)
-        self._pass_on(leg, payload)
         if self.winding_down is not None:
             self._end(session, self.winding_down)
             leg.end(self.winding_down)  # the session may have ended before

@@ -4,7 +4,9 @@ A session is one client at one local address. It reaches its node through a leg:
 the endpoint's lease. When a session moves it gets a new leg at once; the old one stays a while for replies under way.
 """
 
-from collections import OrderedDict, deque
+import heapq
+import itertools
+from collections import deque
 from collections.abc import Iterator
 
 import attrs
@@ -12,7 +14,7 @@ import trio
 
 from ..address import Address, canonical_host
 from ..net.ports import DatagramConn
-from ..net.relay import Counters, EndReason
+from ..net.relay import Counters, EndReason, Passage
 from ..state.model import Endpoint, RouteKey
 from .leases import Lease
 
@@ -32,13 +34,25 @@ class Leg:
     conn: DatagramConn
     opened_at: float
     trial_until: float | None = None  # while it may prove an endpoint in probation
-    last_reply: float = float("-inf")
+    sent: int = 0  # datagrams that the tasks have sent since they last let a passage do it
+    passage: Passage | None = None  # while the relay passes the datagrams by itself, or once it has
+    nap: trio.CancelScope = attrs.field(factory=trio.CancelScope)  # the wait for the node's next datagram
     refused: bool = False
     left_at: float | None = None  # when the session moved on
     second_tries: deque[bytes] = attrs.field(factory=lambda: deque(maxlen=WAITING_DATAGRAMS))  # since the last reply
     counters: Counters = attrs.field(factory=Counters)
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
     reason: EndReason | None = None
+    _last_reply: float = float("-inf")
+
+    @property
+    def last_reply(self) -> float:
+        """When the node's last datagram came; -inf when none did."""
+        return self._last_reply if self.passage is None else max(self._last_reply, self.passage.replied_at)
+
+    def note_reply(self, now: float) -> None:
+        """A datagram of the node came."""
+        self._last_reply = now
 
     def is_lost_trial(self, now: float) -> bool:
         """A trial that stayed silent: its client goes back to the nodes that are known to answer."""
@@ -64,7 +78,8 @@ class Session:
     client: Address
     local: Address
     began: float
-    seen: float  # the last datagram either way
+    seen: float  # the last datagram either way, as far as the tasks saw it
+    turn: int = 0  # orders what was seen at the same moment
     awaits_reply: bool = True  # none came after the client's last datagram
     leg: Leg | None = None
     left: set[Leg] = attrs.field(factory=set)  # the legs that it has left and that still wait for late replies
@@ -76,6 +91,20 @@ class Session:
     refused_by: set[str] = attrs.field(factory=set)  # nodes, since the last reply
     refused_at: set[Address] = attrs.field(factory=set)  # addresses, since the last reply
     reported: set[str] = attrs.field(factory=set)  # nodes whose refusal was reported: one per session and node
+
+    @property
+    def last_seen(self) -> float:
+        """When the last datagram passed, either way."""
+        passage = None if self.leg is None else self.leg.passage
+        return self.seen if passage is None else max(self.seen, passage.heard_at, passage.replied_at)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether the client waits for an answer: none came after its last datagram."""
+        passage = None if self.leg is None else self.leg.passage
+        if passage is None or max(passage.heard_at, passage.replied_at) <= self.seen:
+            return self.awaits_reply
+        return passage.heard_at > passage.replied_at
 
     def take_leg(self, leg: Leg) -> None:
         """Goes on at `leg`."""
@@ -95,10 +124,16 @@ def _key(client: Address, local: Address) -> tuple[str, int, Address]:
 
 
 class SessionTable:
-    """The sessions of one listener, longest idle first, and the legs they have left behind."""
+    """The sessions of one listener, and the legs they have left behind.
+
+    The longest idle session is found by a heap whose entries may be out of date: a session that was heard of since goes
+    back into it when it comes up. So a datagram costs nothing here, and eviction and expiry are exact all the same.
+    """
 
     def __init__(self) -> None:
-        self._sessions: OrderedDict[tuple[str, int, Address], Session] = OrderedDict()
+        self._sessions: dict[tuple[str, int, Address], Session] = {}
+        self._by_idleness: list[tuple[float, int, Session]] = []
+        self._order = itertools.count()
         self.left: set[Leg] = set()
         self._poked = trio.Event()
 
@@ -115,13 +150,15 @@ class SessionTable:
     def add(self, session: Session) -> None:
         """Adds a session as the one heard of last."""
         self._sessions[_key(session.client, session.local)] = session
+        session.turn = next(self._order)
+        heapq.heappush(self._by_idleness, (session.seen, session.turn, session))
         if len(self._sessions) == 1:
             self.poke()
 
     def touch(self, session: Session, now: float) -> None:
         """A datagram of `session` passed, either way."""
         session.seen = now
-        self._sessions.move_to_end(_key(session.client, session.local))
+        session.turn = next(self._order)
 
     def remove(self, session: Session) -> None:
         """Forgets a session."""
@@ -132,7 +169,16 @@ class SessionTable:
 
     def oldest(self) -> Session | None:
         """The session that has been idle longest."""
-        return next(iter(self._sessions.values()), None)
+        heap = self._by_idleness
+        while heap:
+            *noted, session = heap[0]
+            if session.ended:
+                heapq.heappop(heap)
+            elif [seen := session.last_seen, session.turn] != noted:
+                heapq.heapreplace(heap, (seen, session.turn, session))
+            else:
+                return session
+        return None
 
     def leave(self, leg: Leg) -> None:
         """Notes that a session has left `leg`."""
@@ -150,7 +196,7 @@ class SessionTable:
         oldest = self.oldest()
         times = [leg.expires(timeout) for leg in self.left]
         if oldest is not None:
-            times.append(oldest.seen + timeout)
+            times.append(oldest.last_seen + timeout)
         return min(times, default=float("inf"))
 
     def poke(self) -> None:

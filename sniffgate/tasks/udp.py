@@ -38,10 +38,14 @@ class UdpIntake:
         self._legs.front = front
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._expire_forever)
-            while True:
-                self._take(await front.receive())
+            await self._services.relay.receive_forever(front, self._take_safely)
 
     # --- from the client ------------------------------------------------------------------------------
+
+    def _take_safely(self, datagram: Datagram) -> None:
+        """Called by the relay, whose bug it would not be."""
+        with self._services.containing("a datagram"):
+            self._take(datagram)
 
     def _take(self, datagram: Datagram) -> None:
         """Forwards a datagram, or keeps it while its session's leg is being opened. Synchronous: none is lost here."""
@@ -89,6 +93,7 @@ class UdpIntake:
         for session in self._table:
             if session.leg is not None and self._should_move(state, session.leg):
                 self.move(session)
+            self._legs.look_at_replies(session)
         self._table.poke()  # the session timeout may be another one
 
     def _should_move(self, state: State, leg: Leg) -> bool:
@@ -111,6 +116,7 @@ class UdpIntake:
             leg.left_at = trio.current_time()
             leg.refused = refused
             leg.reason = EndReason.MOVED
+            self._legs.divert(leg)
             self._legs.end_trial(leg)
             self._table.leave(leg)
         self._openings.open_soon(session)
@@ -137,7 +143,7 @@ class UdpIntake:
         while True:
             timeout = self._services.board.state.config.globals.udp_session_timeout
             now = trio.current_time()
-            while (oldest := self._table.oldest()) is not None and oldest.seen + timeout <= now:
+            while (oldest := self._table.oldest()) is not None and oldest.last_seen + timeout <= now:
                 if oldest.waiting:  # for its node's name: that is not the client's idleness
                     self._table.touch(oldest, now)
                 else:
@@ -152,7 +158,7 @@ class UdpIntake:
         """Ends every session once its client waits for nothing; the listener takes no more datagrams."""
         self._legs.winding_down = reason
         for session in self._table:
-            if not session.awaits_reply:
+            if not session.is_asking:
                 self.end(session, reason)
         for leg in [leg for leg in self._table.left if leg.session.ended]:
             leg.end(reason)
