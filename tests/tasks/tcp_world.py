@@ -60,10 +60,11 @@ async def echo(conn: Conn, text: bytes = b"hi") -> bytes:
 
 
 async def ending(conn: Conn) -> tuple[str, float]:
-    """How and when a connection ended, whatever came before."""
+    """How and when a connection ended, whatever came before; one that does not within an hour is a failure."""
     try:
-        while await conn.receive_some(65536):
-            pass
+        with trio.fail_after(3600):
+            while await conn.receive_some(65536):
+                pass
     except PeerReset:
         return "reset", trio.current_time()
     return "end of stream", trio.current_time()
