@@ -21,7 +21,7 @@ from ..state.verdict import is_enabled, is_usable
 from .connect import connect_first
 from .leases import LeaseBook
 from .services import Services, Slots
-from .tcp_flow import TRIAL_PROOF, Arrival, Flow, record, run_flow
+from .tcp_flow import NOBODY, TRIAL_PROOF, Arrival, Flow, record, run_flow
 
 log = logging.getLogger("sniffgate")
 
@@ -202,7 +202,7 @@ class TcpIntake:
         return self._services.ledger.take_trial(endpoint, self._services.clock.now(), lasting)
 
     def _start_try(self, arrival: Arrival, search: Search, attempt: Attempt) -> None:
-        arrival.tried.add(attempt.endpoint.node)
+        arrival.tried |= {attempt.endpoint.node}
         self._services.ledger.enter(arrival.route, attempt.endpoint.node)
         attempt.entered = arrival.route
         search.has_failed = False
@@ -245,7 +245,8 @@ class TcpIntake:
             pool = state.config.pool(attempt.pool)
             lease = self._leases.lease_for(state, attempt.endpoint, attempt.configured, conn.peer, pool, self._arrivals)
             flow = Flow(arrival, conn, attempt.endpoint, lease, attempt.on_trial)
-            if lease.start(run_flow, self._services, flow, lambda: self._leave(arrival)):
+            if lease.start(run_flow, self._services, flow, self._leave):
+                arrival.tried = NOBODY
                 if arrival.failed or arrival.was_hedged:
                     self._services.incidents.slow(arrival.route)
                 return True
