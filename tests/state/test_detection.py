@@ -56,9 +56,10 @@ def test_one_failure_of_a_client_may_suffice() -> None:
     """By either threshold, probed or not."""
     unprobed = tcp_node("a", probe=ProbeKind.NONE)
     for threshold in ("failure_threshold", "passive_eject_threshold"):
+        settings: dict[str, Any] = {threshold: 1}
         for node in (NODE, unprobed):
-            assert (0.0, 0.0) == bounds(REFUSED, node=node, traffic=True, **{threshold: 1})
-        assert (3.0, NEVER) == bounds(SILENT, node=unprobed, traffic=True, **{threshold: 1})
+            assert (0.0, 0.0) == bounds(REFUSED, node=node, traffic=True, **settings)
+        assert (3.0, NEVER) == bounds(SILENT, node=unprobed, traffic=True, **settings)
 
 
 def test_without_probes_one_client_proves_nothing() -> None:
