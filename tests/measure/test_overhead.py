@@ -117,65 +117,6 @@ def test_without_the_gateway_itself_there_is_nothing_to_measure() -> None:
         measure_overhead([Broken()], TINY, ("rtt",))
 
 
-def command(self, folder: Path, ports: Ports, nodes: Ports, control: int) -> list[str]:
-    """See `Kind`."""
-    return [*self.words, str(ports.echo)]
-
-
-def measured(*peers: Kind, groups: tuple[str, ...]) -> Outcome:
-    """A tiny run."""
-    return measure_overhead([Sniffgate(), *peers], TINY, groups)
-
-
-def test_every_group_gives_its_figures() -> None:
-    """Each measurement works on this machine, directly and through the gateway."""
-    outcome = measured(groups=GROUPS)
-    only_of_gateways = FIGURES_OF["start"] | FIGURES_OF["memory"] | {"cpu_s_per_gb", "p99_reload_us"}
-
-    assert outcome.troubles == []
-    assert outcome.targets == ["direct", "sniffgate"]
-    assert set(outcome.raw) == set.union(*FIGURES_OF.values())
-    assert {key for key, values in outcome.raw.items() if "direct" not in values} == only_of_gateways
-    assert all(len(row) == 1 and row[0] is not None for values in outcome.raw.values() for row in values.values())
-
-
-def test_a_peer_that_is_not_installed_is_absent() -> None:
-    """Its column is not there, and the reason is."""
-    outcome = measured(Scripted(["false"], absent="peer is not installed"), groups=("rtt",))
-
-    assert outcome.absent == {"peer": "peer is not installed"}
-    assert outcome.targets == ["direct", "sniffgate"]
-
-
-def test_a_peer_that_does_not_start_is_absent() -> None:
-    """A peer's trouble with this machine does not end the measurement of the others."""
-    outcome = measured(Scripted(["sh", "-c", "echo no room >&2; exit 1"]), groups=("rtt",))
-
-    assert outcome.absent == {"peer": "peer does not serve: no room"}
-    assert outcome.targets == ["direct", "sniffgate"]
-
-
-def test_a_failed_round_gives_no_figure() -> None:
-    """A connection that breaks off is no short round trip."""
-    outcome = measured(Scripted([sys.executable, "-c", ANSWERS_ONCE]), groups=("rtt", "conn"))
-
-    assert {(each.target, each.measurement) for each in outcome.troubles} == {
-        ("peer", "tcp round trip"),
-        ("peer", "connections"),
-        ("peer", "connections of four"),
-    }
-    assert all("peer" not in values for values in outcome.raw.values())
-    assert all("sniffgate" in values for values in outcome.raw.values())
-
-
-def test_without_the_gateway_itself_there_is_nothing_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table of peers only would look like a result."""
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-
-    with pytest.raises((RoundFailed, FileNotFoundError)):
-        measured(groups=("rtt",))
-
-
 def command(*words: str | Path) -> list[str]:
     """`sniffgate measure overhead` with these words."""
     return [sys.executable, "-m", "sniffgate", "measure", "overhead", *map(str, words)]
