@@ -122,8 +122,9 @@ MUTANTS = (
     Mutant(
         fault="Families do not mix",
         file="tasks/legs.py",
-        old="        assert self.front is not None\n",
-        new='        if (":" in leg.conn.peer.host) != (":" in leg.session.client.host):\n            return\n',
+        old="self.front.send_nowait(payload, leg.session.client, leg.session.local)",
+        new='(":" in leg.conn.peer.host) == (":" in leg.session.client.host) and '
+        "self.front.send_nowait(payload, leg.session.client, leg.session.local)",
         tests=(
             "tests/tasks/test_udp_sessions.py::test_an_ipv6_client_is_served_by_an_ipv4_node",
             "tests/tasks/test_udp_sessions.py::test_an_ipv4_client_is_served_by_an_ipv6_node",
