@@ -39,6 +39,7 @@ BASE = {  # short times, so that much happens in a short history
 }
 
 
+@attrs.frozen(repr=False)
 class Brief:
     """Shows only what differs from the defaults."""
 
@@ -75,11 +76,11 @@ class Spec(Brief):
     def node(self) -> NodeConfig:
         """The same for the gateway."""
         here = Address(self.host, 7000)
-        words = {"probe_payload": b"?", "probe_expect": b"?"} if self.expects else {}
+        words = b"?" if self.expects else b""
         return NodeConfig(
             name=self.name, pool=self.pool, priority=self.tier, weight=self.weight, enabled=self.enabled,
             tcp=here if self.tcp else None, udp=here if self.udp else None, probe=self.probe, tripwire=self.tripwire,
-            **words,
+            probe_payload=words, probe_expect=words,
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from sniffgate.address import Address
 from sniffgate.config.schema import RouteKey, Transport
-from sniffgate.errors import CommandRefused, ConnectFailed, DatagramRefused, PeerReset
+from sniffgate.errors import CommandRefused, ConnectFailed, DatagramRefused, PeerReset, Side
 from sniffgate.net.ports import Conn, DatagramConn
 from sniffgate.net.relay import EndReason
 from sniffgate.net.relay_tasks import TaskRelay
@@ -87,6 +87,9 @@ class Play:
     timeline: list[str] = attrs.field(factory=list)
     recorded: list[str] = attrs.field(factory=list)
     flows: list[FlowRecord] = attrs.field(factory=list)
+    seen: Counter[str] = attrs.field(factory=Counter)  # by machine: what has been looked at of what it received
+    served: dict[int, Address] = attrs.field(factory=dict)  # by client: the connection that its bytes came by
+    datagrams: Counter[bytes] = attrs.field(factory=Counter)
     disturbances: int = 0
     serial: int = 0
     most_tries: int = 0
@@ -181,22 +184,18 @@ class Play:
                 yield f"nobody holds the token of {endpoint}"
 
     def exposed(self) -> Iterator[str]:
-        """Bytes that went where they must not."""
-        served: dict[int, set[Address]] = {}
-        datagrams: Counter[bytes] = Counter()
+        """Bytes that went where they must not. Looks only at what came since the last look."""
         for node in self.machines.values():
-            for each in node.received:
-                if each.transport is UDP:
-                    datagrams.update(tag.group() for tag in _TAG.finditer(each.data))
-                else:
-                    for tag in _TAG.finditer(each.data):
-                        served.setdefault(int(tag.group(1)), set()).add(each.peer)
-        for client, peers in served.items():
-            if len(peers) > 1:
-                yield f"bytes of client #{client} reached several connections: {peers}"
-        for tag, times in datagrams.items():
-            if times > 1:
-                yield f"datagram {tag!r} was delivered {times} times"
+            fresh = node.received[self.seen[node.host] :]
+            self.seen[node.host] += len(fresh)
+            for each in fresh:
+                for tag in _TAG.finditer(each.data):
+                    if each.transport is UDP:
+                        self.datagrams[tag.group()] += 1
+                        if self.datagrams[tag.group()] > 1:
+                            yield f"datagram {tag.group()!r} was delivered twice"
+                    elif self.served.setdefault(int(tag.group(1)), each.peer) != each.peer:
+                        yield f"bytes of client #{int(tag.group(1))} reached several connections"
 
     async def check_forever(self) -> None:
         """Checks twice a second."""
@@ -355,7 +354,7 @@ class Play:
         while chunk := await conn.receive_some(1000):
             answer += chunk
         if not answer.endswith(b":#%d.0;" % number):
-            raise PeerReset("cut before the answer")
+            raise PeerReset(Side.UPSTREAM, "cut before the answer")
 
     async def rude(self, conn: Conn, number: int, lasting: float) -> None:
         """A client that resets its connection."""
@@ -383,7 +382,7 @@ class Play:
         while not answer.endswith(b":" + text):
             chunk = await conn.receive_some(1000)
             if not chunk:
-                raise PeerReset("cut before the answer")
+                raise PeerReset(Side.UPSTREAM, "cut before the answer")
             answer += chunk
 
     async def talk(self, door: Door, lasting: float) -> None:
@@ -415,7 +414,7 @@ class Play:
                 answers.append(trio.current_time())
 
     async def keep_busy(self) -> None:
-        """A short request twice a second and a longer talk now and then at every TCP listener; one talker for each UDP one."""
+        """Short requests and longer talks at every TCP listener, and one talker at each UDP one."""
         talking: set[str] = set()
 
         async def talk(door: Door) -> None:

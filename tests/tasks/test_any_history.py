@@ -18,7 +18,7 @@ def hold(history: History) -> None:
 
 
 @given(histories(max_size=20))
-@settings(max_examples=30)
+@settings(max_examples=60)
 def test_every_rule_holds_in_every_history(history: History) -> None:
     """What no single test thought of: service, drains, bytes, counters and routes, whatever meets whatever."""
     hold(history)
