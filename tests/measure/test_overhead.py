@@ -149,11 +149,11 @@ def test_the_command_knows_what_it_can_measure() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_whatever_ends_the_command_ends_its_children(number: signal.Signals) -> None:
+def test_whatever_ends_the_command_ends_its_children(number: signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C tidies up; even kill -9 leaves no gateway or client behind."""
     process = subprocess.Popen(
         command("--only", "rtt", "--rounds", "50"),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**environment(), "TMPDIR": str(tmp_path)},
     )  # fmt: skip
     try:
         children = until(lambda: found if len(found := children_of(process.pid)) >= 4 else None, "nodes and gateway")
@@ -164,6 +164,7 @@ def test_whatever_ends_the_command_ends_its_children(number: signal.Signals) -> 
         process.wait(20)
 
     assert status == (-number if number is signal.SIGKILL else 130)
+    assert number is signal.SIGKILL or [] == [*tmp_path.iterdir()]
     until(lambda: not any(is_running(pid) for pid in children), "the end of all children")
 
 
