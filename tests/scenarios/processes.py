@@ -37,13 +37,19 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that nothing serves now, on TCP and UDP."""
+    """A port that nothing serves now, on TCP and UDP, and that was not given before."""
     while True:
         with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
             port = int(tcp.getsockname()[1])
+            if port in _given:
+                continue
             with contextlib.suppress(OSError):
                 udp.bind(("127.0.0.1", port))
+                _given.add(port)
                 return port
 
 
