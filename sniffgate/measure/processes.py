@@ -1,6 +1,7 @@
 """Child processes that die with their parent, and what Linux says of them: memory and processor time."""
 
 import ctypes
+import functools
 import json
 import os
 import select
@@ -27,8 +28,10 @@ class RoundFailed(SniffgateError):
     """Something did not work or not in time: the round gives no figure. The message says what."""
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)  # SIGTERM, for nginx takes its workers along on it
+    if os.getppid() != parent:  # which died before it was asked for: no signal will come
+        os._exit(1)
 
 
 def environment() -> dict[str, str]:
@@ -54,7 +57,7 @@ class Child:
                 cwd=folder,
                 env=environment(),
                 start_new_session=True,  # a terminal's Ctrl-C is for the parent, which then ends its children
-                preexec_fn=_die_with_parent,
+                preexec_fn=functools.partial(_die_with, os.getpid()),
             )
         except OSError as error:
             raise RoundFailed(f"{command[0]} cannot be started: {error.strerror}") from None
