@@ -1,6 +1,7 @@
 """A TCP flow: a client at its node, from the connection to the line in the flow log."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -14,6 +15,9 @@ from .flow_log import FlowRecord
 from .leases import Lease
 from .services import Services
 
+if TYPE_CHECKING:
+    from .search import Search
+
 TRIAL_PROOF = 1.0  # seconds without a reset that prove an endpoint in probation
 
 
@@ -25,6 +29,7 @@ class Arrival:
     listener: ListenerConfig
     began: float
     has_slot: bool = False
+    search: "Search | None" = None  # until there is a flow
     tried: set[str] = attrs.field(factory=set)
     failed: int = 0  # tries that failed, as against those given up because the endpoint fell meanwhile
     was_hedged: bool = False  # a try was begun beside one that hung
