@@ -12,6 +12,7 @@ import gc
 import logging
 import os
 import random
+import select
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,6 +26,7 @@ from .control.listening import ControlSocket, open_control
 from .control.recent import Recent
 from .control.token import read_token
 from .errors import CannotBind, ConfigError
+from .net.engine import EngineRelay
 from .net.relay import Relay
 from .net.relay_tasks import TaskRelay
 from .net.resolver import Resolver
@@ -58,7 +60,7 @@ async def serve(
     """
     network = SocketNetwork()
     names = Resolver(network.look_up)
-    relay: Relay = TaskRelay()
+    relay = open_relay()
     try:
         await run_gateway(
             config,
@@ -74,6 +76,11 @@ async def serve(
         )
     finally:
         names.close()
+
+
+def open_relay() -> Relay:
+    """The relay of this platform: the engine where there is epoll and splice, two tasks a flow elsewhere."""
+    return EngineRelay() if hasattr(select, "epoll") and hasattr(os, "splice") else TaskRelay()
 
 
 def tune_interpreter() -> None:
@@ -161,13 +168,20 @@ class _FileRun:
         control = await _open_control(config)
         recording, recent = Recording(config), Recent()
         self.recording = recording
+        recent.count_lost_lines = lambda: recording.lost
         reloader = Reloader(
-            ConfigFile(self.path), digest_of(content), amend=self.amended, check=_check_token, in_force=self.in_force
+            ConfigFile(self.path),
+            digest_of(content),
+            amend=self.amended,
+            check=_check_token,
+            in_force=self.in_force,
+            overruled=() if self.admin is None else ("admin_listen",),
         )
 
         async def keep_company(gateway: Gateway) -> None:
             self.gateway = gateway
             gateway.reloader = reloader
+            recent.follow(gateway.services.incidents)
             recording.begin(gateway.state)
             self._say_ready(gateway, control)
             async with trio.open_nursery() as nursery:

@@ -19,7 +19,7 @@ def check(file: str, as_json: bool) -> int:
     Ends with 0 when it can be used, with 1 when it cannot.
     """
     try:
-        config = _load(file)
+        config = load(file)
     except ConfigError as error:
         if as_json:
             _print_json(error, None)
@@ -35,7 +35,8 @@ def check(file: str, as_json: bool) -> int:
     return 0
 
 
-def _load(file: str) -> Config:
+def load(file: str) -> Config:
+    """The configuration in `file`, "-" for standard input. Errors: `ConfigError`."""
     if file == "-":
         return load_text(sys.stdin.buffer.read(), file="<stdin>")
     return load_text(read_file(file), file=file)

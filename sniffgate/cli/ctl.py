@@ -28,7 +28,7 @@ def ctl(address: str, token_file: str | None, as_json: bool, timeout: float, wor
     With "-" as COMMAND the commands come from standard input, a line each. Ends with 1 when one was refused.
     """
     try:
-        ask = _Asker(address, _token(token_file), timeout)
+        ask = Asker(address, token_in(token_file), timeout)
         has_failed = False
         for line in _typed_lines() if words == ("-",) else [_line(words)]:
             reply = ask(line)
@@ -39,7 +39,9 @@ def ctl(address: str, token_file: str | None, as_json: bool, timeout: float, wor
     return 1 if has_failed else 0
 
 
-class _Asker:
+class Asker:
+    """Asks one gateway, a connection for each command. Errors: `CommandRefused`."""
+
     def __init__(self, address: str, token: str | None, timeout: float) -> None:
         self._address = address
         self._token = token
@@ -75,7 +77,8 @@ def _typed_lines() -> Iterator[str]:
             yield line
 
 
-def _token(token_file: str | None) -> str | None:
+def token_in(token_file: str | None) -> str | None:
+    """The token in that file; None without one. Errors: `ConfigError`."""
     if token_file is None:
         return None
     from ..control.token import read_token

@@ -13,6 +13,7 @@ import click
 COMMANDS = {
     "run": ("run", "Run the gateway that a configuration file describes."),
     "check": ("check", "Check a configuration file: one line per fault."),
+    "plan": ("plan", "Tell what a running gateway would do with another file."),
     "init": ("init", "Print a commented example configuration."),
     "ctl": ("ctl", "Ask a running gateway, or tell it what to do."),
     "demo": ("demo", "Show a failover on this machine, no file needed."),

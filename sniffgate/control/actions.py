@@ -19,6 +19,7 @@ from .commands import (
     Help,
     Quit,
     Reload,
+    Snapshot,
     Stats,
     Status,
     Switch,
@@ -27,6 +28,7 @@ from .commands import (
 from .protocol import encode, error_line
 from .reason import explanation
 from .recent import Transition
+from .snapshot import snapshot_line
 from .status import in_slices, stats, status_line
 
 
@@ -65,6 +67,8 @@ async def _reply(command: Command, gateway: Gateway, memory: Memory | None) -> b
         case Events(count):
             kept = memory.last(count) if memory is not None else []
             return b'{"ok":true,"events":[' + await in_slices(kept, lambda each: encode(each)[:-1]) + b"]}\n"
+        case Snapshot():
+            return await snapshot_line(gateway)
         case Help():
             commands = [{"usage": usage, "meaning": meaning} for usage, meaning in USAGE.values()]
             return encode({"ok": True, "commands": commands})

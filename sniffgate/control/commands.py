@@ -84,6 +84,11 @@ class Events:
 
 
 @attrs.frozen
+class Snapshot:
+    """The whole routing state, as the event log writes it, and the flows in progress: what a plan is made from."""
+
+
+@attrs.frozen
 class Help:
     """List the commands."""
 
@@ -101,7 +106,21 @@ class Auth:
 
 
 Command = (
-    Status | Stats | Reload | Switch | Auto | Enable | Disable | Drain | Health | Why | Events | Help | Quit | Auth
+    Status
+    | Stats
+    | Reload
+    | Switch
+    | Auto
+    | Enable
+    | Disable
+    | Drain
+    | Health
+    | Why
+    | Events
+    | Snapshot
+    | Help
+    | Quit
+    | Auth
 )
 
 # the text form of each command, and what it does, in the order that help shows
@@ -117,6 +136,7 @@ USAGE = {
     "health": ("health NODE up|down|auto", "overrule the evidence about NODE, or stop doing so"),
     "why": ("why NODE", "why NODE is or is not active, and what would change that"),
     "events": ("events [N]", f"the last N transitions, {USUAL_EVENTS} unless given, {MOST_EVENTS} at most"),
+    "state": ("state", "the whole routing state and the flows in progress, for `sniffgate plan` and for diagnosis"),
     "help": ("help", "this list"),
     "quit": ("quit", "close the connection"),
     "auth": ("auth TOKEN", "show the token; the first line where one is needed"),

@@ -1,4 +1,4 @@
-"""The last transitions, for `events`: verdicts, switches, pins, the operator's wishes and reloads."""
+"""The last transitions, for `events`: verdicts, switches, pins, the operator's wishes, reloads and incidents."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable
 from ..state.events import ConfigApplied, Event
 from ..state.model import Endpoint, State
 from ..state.verdict import NO_OVERRIDE
+from ..tasks.incidents import Incident, Incidents
 from .commands import MOST_EVENTS
+from .incident_report import incident_report
 from .words import clip, node_names, wish_in_words
 
 Transition = dict[str, object]
@@ -23,6 +25,11 @@ class Recent:
     def lost_lines(self) -> int | None:
         """Lines that the event log could not record; None when there is no event log."""
         return self.count_lost_lines() if self.count_lost_lines is not None else None
+
+    def follow(self, incidents: Incidents) -> None:
+        """Notes each incident twice: when its outage has a length, and when it is over; once if both are one moment."""
+        incidents.on_good = lambda incident: None if incident.is_over else self._note_incident(incident)
+        incidents.on_over = self._note_incident
 
     def last(self, count: int) -> list[Transition]:
         """The last `count` transitions, oldest first."""
@@ -77,6 +84,14 @@ class Recent:
                     reason=switch.reason.value,
                     detail=clip(switch.detail),
                 )
+
+    def _note_incident(self, incident: Incident) -> None:
+        ends = [each for each in (incident.good_at, incident.drained_at) if each is not None]
+        moment = incident.wall_ms + round((max(ends) - incident.evidence_at) * 1000)
+        report = incident_report(incident)
+        kept = {key: report[key] for key in ("route", "node", "outage_ms", "slow", "lost", "over")}
+        detail = {"detail": report["evidence"]}
+        self._kept.append({"ts_ms": moment, "epoch": incident.epoch, "type": "incident", **kept, **detail})
 
     def _note(self, state: State, kind: str, **more: object) -> None:
         self._kept.append({"ts_ms": state.wall_ms, "epoch": state.epoch, "type": kind, **more})

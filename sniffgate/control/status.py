@@ -14,12 +14,14 @@ from ..config.schema import DEFAULT_POOL, RouteKey, Transport
 from ..net.relay import EndReason
 from ..state.model import Route, State, Switch
 from ..tasks.gateway import Gateway
+from .incident_report import incident_report
 from .node_report import NodeReports, Report
 from .protocol import encode
 from .words import clip, node_names
 
 SLICE = 4  # nodes, or list entries of their size, between two checkpoints: about a third of a millisecond
 SHOWN_SWITCHES = 50
+SHOWN_INCIDENTS = 20
 
 # why a datagram went nowhere, and what this machine ran short of: closed lists, explained in docs/control.md
 DROP_REASONS = (
@@ -101,6 +103,7 @@ def _head(gateway: Gateway, reports: NodeReports) -> Report:
         "listeners": _listeners(gateway),
         "reload": _reload(gateway),
         "recent_switches": [_switch(switch) for switch in state.switches[-SHOWN_SWITCHES:]],
+        "incidents": [incident_report(each) for each in list(gateway.services.incidents)[-SHOWN_INCIDENTS:]],
     }
 
 

@@ -25,6 +25,21 @@ def render(command: str, reply: Reply, *, width: int | None = None, color: bool 
     if reply.get("ok") is not True:
         return f"error: {_plain(reply.get('error', 'no reason given'))}\n"
     draw = _DRAWERS.get("status" if command in _STATUS else command, _draw_anything)
+    console, page = _console(width, color=color)
+    draw(console, reply)
+    return _text(page)
+
+
+def draw_table(
+    titles: Sequence[str], rows: Iterable[Sequence[object]], *, width: int | None = None, color: bool = False
+) -> str:
+    """A table as text, with its end of line, as harmless as what `render` makes."""
+    console, page = _console(width, color=color)
+    _print_table(console, titles, rows)
+    return _text(page).removeprefix("\n")
+
+
+def _console(width: int | None, *, color: bool) -> tuple[Console, io.StringIO]:
     from rich.console import Console
 
     page = io.StringIO()
@@ -32,7 +47,10 @@ def render(command: str, reply: Reply, *, width: int | None = None, color: bool 
         file=page, width=width, force_terminal=color, color_system="auto" if color else None, markup=False, emoji=False,
         highlight=False, legacy_windows=False,
     )  # fmt: skip
-    draw(console, reply)
+    return console, page
+
+
+def _text(page: io.StringIO) -> str:
     return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
 
 
@@ -67,6 +85,14 @@ def _draw_status(console: Console, reply: Reply) -> None:
         for each in reply["recent_switches"][-10:]
     ]  # fmt: skip
     _print_table(console, ["switched", "route", "change", "reason", "evidence"], switches)
+    incidents = [
+        [_time(each["evidence_ms"]), each["route"], each["node"], _milliseconds(each["verdict_ms"]),
+         _milliseconds(each["switched_ms"]), _milliseconds(each["outage_ms"]), _milliseconds(each["drained_ms"]),
+         each["slow"], each["lost"], each["evidence"]]
+        for each in reply["incidents"][-5:]
+    ]  # fmt: skip
+    titles = ["incident", "route", "node", "unhealthy", "switched", "outage", "drained", "slow", "lost", "evidence"]
+    _print_table(console, titles, incidents)
 
 
 def _node_row(node: Reply) -> list[object]:
@@ -120,6 +146,13 @@ def _draw_events(console: Console, reply: Reply) -> None:
     _print_table(console, ["time", "event", "where", "change", "reason", "detail"], rows)
 
 
+def _draw_state(console: Console, reply: Reply) -> None:
+    state = reply["state"]["state"]
+    console.print(f"epoch {state['epoch']}, revision {state['revision']}, at {reply['at']:.3f} s; --json has the whole")
+    rows = [[name, endpoint, flows] for name, counts in reply["flows"].items() for endpoint, flows in counts.items()]
+    _print_table(console, ["listener", "endpoint", "flows"], rows)
+
+
 def _draw_help(console: Console, reply: Reply) -> None:
     _print_table(console, ["command", "meaning"], [[each["usage"], each["meaning"]] for each in reply["commands"]])
 
@@ -134,6 +167,7 @@ _DRAWERS: dict[str, Callable[[Console, Reply], None]] = {
     "stats": _draw_stats,
     "why": _draw_why,
     "events": _draw_events,
+    "state": _draw_state,
     "help": _draw_help,
 }
 
@@ -182,6 +216,10 @@ def _duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02}m{rest:02}s" if hours else f"{minutes}m{rest:02}s" if minutes else f"{seconds:.1f}s"
+
+
+def _milliseconds(count: float | None) -> str:
+    return "not yet" if count is None else f"{count:.0f} ms"
 
 
 def _bytes(count: float) -> str:

@@ -34,6 +34,7 @@ FIGURES = (
     Figure("rtt_us", "TCP round trip, 64 B", "µs", 1, aims=(Aim(1.15, "haproxy"),)),
     Figure("bulk_mb_s", "bulk, one connection", "MB/s", more_is_better=True, aims=(Aim(1.3, "haproxy"),)),
     Figure("cpu_s_per_gb", "gateway's CPU in bulk", "s/GB", 3),
+    Figure("load_s_per_gb", "busier one of client's and node's", "s/GB", 3),
     Figure("conn_s", "connect + 1 B each way, one by one", "/s", more_is_better=True, aims=(Aim(0.75, "haproxy"),)),
     Figure("conn4_s", "the same, four clients at once", "/s", more_is_better=True, aims=(Aim(0.75, "haproxy"),)),
     Figure("udp_rtt_us", "UDP round trip, 64 B", "µs", 1, aims=(Aim(1.15, "nginx"),)),

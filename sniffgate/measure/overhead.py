@@ -36,6 +36,16 @@ class Outcome:
     is_cut_short: bool = False
     rounds_begun: int = 0
 
+    def record(self, key: str, target: str, lap: int, value: float) -> None:
+        """Notes a value of round `lap`, counted from 0; rounds before it that gave none stay empty."""
+        row = self.raw.setdefault(key, {}).setdefault(target, [])
+        row += [None] * (lap - len(row)) + [value]
+
+    def pad(self, rounds: int) -> None:
+        """Makes every row as long as there were rounds."""
+        for row in (row for rows in self.raw.values() for row in rows.values()):
+            row += [None] * (rounds - len(row))
+
 
 def kinds(*, with_peers: bool) -> list[Kind]:
     """The gateways to measure, those that are not installed included."""
@@ -59,21 +69,20 @@ def measure_overhead(
     )
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sniffgate-measure-")))
-        nodes = stack.enter_context(_nodes())
-        lab = Lab(nodes, settings, folder)
+        nodes, sink = stack.enter_context(_nodes())
+        lab = Lab(nodes, sink, settings, folder)
         targets = [Target(DIRECT, nodes), *_open(gateways, lab, stack, outcome)]
         outcome.targets = [target.name for target in targets]
         _run_rounds(lab, targets, groups, outcome, tell)
-    for values in (values for rows in outcome.raw.values() for values in rows.values()):
-        values += [None] * (outcome.rounds_begun - len(values))
+    outcome.pad(outcome.rounds_begun)
     return outcome
 
 
 @contextlib.contextmanager
-def _nodes() -> Iterator[Ports]:
+def _nodes() -> Iterator[tuple[Ports, Child]]:
     with contextlib.ExitStack() as stack:
         children = [stack.enter_context(script("node.py", kind)) for kind in ("echo", "sink", "udp")]
-        yield Ports(*[int(child.next_line(START_WITHIN)) for child in children])
+        yield Ports(*[int(child.next_line(START_WITHIN)) for child in children]), children[1]
 
 
 def _open(gateways: Sequence[Kind], lab: Lab, stack: contextlib.ExitStack, outcome: Outcome) -> Iterator[Target]:
@@ -114,5 +123,4 @@ def _run_rounds(
                     outcome.troubles.append(Trouble(lap + 1, target.name, name, str(error)))
                     continue
                 for key, value in figures.items():
-                    row = outcome.raw.setdefault(key, {}).setdefault(target.name, [])
-                    row += [None] * (lap - len(row)) + [value]
+                    outcome.record(key, target.name, lap, value)

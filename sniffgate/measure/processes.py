@@ -41,7 +41,7 @@ class Child:
     """A started process. *Closes:* `with` ends it, with SIGTERM first, and waits until it is gone."""
 
     def __init__(self, command: Sequence[str], *, folder: Path | None = None, talks: bool = False) -> None:
-        """`talks`: stdin and stdout are pipes, to it and from it. Errors: `OSError` when it cannot be started."""
+        """`talks`: stdin and stdout are pipes, to it and from it. Errors: `RoundFailed` when it cannot be started."""
         pipe = subprocess.PIPE if talks else subprocess.DEVNULL
         errors = subprocess.DEVNULL if folder is None else (folder / "stderr.log").open("ab")
         try:
@@ -56,6 +56,8 @@ class Child:
                 start_new_session=True,  # a terminal's Ctrl-C is for the parent, which then ends its children
                 preexec_fn=_die_with_parent,
             )
+        except OSError as error:
+            raise RoundFailed(f"{command[0]} cannot be started: {error.strerror}") from None
         finally:
             if not isinstance(errors, int):
                 errors.close()

@@ -202,10 +202,7 @@ def start(kind: Kind, nodes: Ports, folder: Path) -> tuple[Target, float]:
     ports = Ports(echo, sink, udp if kind.forwards_udp else None)
     command = kind.command(folder, ports, nodes, control)
     began = time.perf_counter()
-    try:
-        child = Child(command, folder=folder)
-    except OSError as error:
-        raise RoundFailed(f"{kind.name} cannot be started: {error}") from None
+    child = Child(command, folder=folder)
     try:
         while not _answers(ports.echo):
             if child.process.poll() is not None or time.perf_counter() > began + START_WITHIN:

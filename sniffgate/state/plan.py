@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from ..config.schema import Config, ListenerConfig, Transport
+from ..config.schema import INFINITE, Config, ListenerConfig, Transport
 from .events import ConfigApplied
 from .model import Endpoint, RouteKey, State
 from .reducer import reduce
@@ -35,6 +35,7 @@ class ListenerChange:
     name: str
     protocol: Transport
     address: str
+    keys: tuple[str, ...] = ()  # the settings that differ
 
 
 @attrs.frozen
@@ -57,8 +58,9 @@ class RouteChange:
 
 @attrs.frozen
 class Draining:
-    """Flows that would retire, and how many seconds they would have (inf = without end)."""
+    """Flows of a listener that would retire, and how many seconds they would have at most (inf = without end)."""
 
+    listener: str
     endpoint: Endpoint
     flows: int
     timeout: float
@@ -72,7 +74,7 @@ class Plan:
     nodes: tuple[NodeChange, ...] = ()
     routes: tuple[RouteChange, ...] = ()
     draining: tuple[Draining, ...] = ()
-    settings: tuple[str, ...] = ()  # keys of [global] and pools that differ
+    settings: tuple[str, ...] = ()  # keys of [global] and pools that differ, and pools that come or go
 
     @property
     def is_empty(self) -> bool:
@@ -80,8 +82,14 @@ class Plan:
         return self == Plan()
 
 
-def plan_reload(state: State, config: Config, now: float, flows: Mapping[Endpoint, int]) -> Plan:
-    """What putting `config` in force at `now` would change. `flows` counts the flows in progress per endpoint."""
+Flows = Mapping[tuple[str, Endpoint], int]
+
+
+def plan_reload(state: State, config: Config, now: float, flows: Flows) -> Plan:
+    """What putting `config` in force at `now` would change.
+
+    `flows` counts, by the listener's name and the endpoint, the flows in progress that are not retiring already.
+    """
     after = reduce(state, ConfigApplied(at=now, config=config))
     return Plan(
         listeners=_listener_changes(state.config, config),
@@ -97,12 +105,14 @@ def _listener_changes(before: Config, after: Config) -> tuple[ListenerChange, ..
     wanted = {listener.socket_identity: listener for listener in after.listeners}
     changes = [_listener(Deed.BIND, wanted[key]) for key in wanted if key not in held]
     changes += [_listener(Deed.CLOSE, held[key]) for key in held if key not in wanted]
-    changes += [_listener(Deed.CHANGE, wanted[key]) for key in wanted if key in held and wanted[key] != held[key]]
+    for key in wanted:
+        if key in held and (keys := _differing(held[key], wanted[key])):
+            changes.append(_listener(Deed.CHANGE, wanted[key], keys))
     return tuple(changes)
 
 
-def _listener(deed: Deed, listener: ListenerConfig) -> ListenerChange:
-    return ListenerChange(deed, listener.name, listener.protocol, str(listener.listen))
+def _listener(deed: Deed, listener: ListenerConfig, keys: tuple[str, ...] = ()) -> ListenerChange:
+    return ListenerChange(deed, listener.name, listener.protocol, str(listener.listen), keys)
 
 
 def _node_changes(before: Config, after: Config) -> tuple[NodeChange, ...]:
@@ -124,23 +134,40 @@ def _route_changes(before: State, after: State) -> tuple[RouteChange, ...]:
     return tuple(changes)
 
 
-def _draining(before: State, after: State, now: float, flows: Mapping[Endpoint, int]) -> tuple[Draining, ...]:
+def _draining(before: State, after: State, now: float, flows: Flows) -> tuple[Draining, ...]:
+    held = {listener.name: listener for listener in before.config.listeners}
+    wanted = {listener.socket_identity: listener for listener in after.config.listeners}
     found = []
-    for endpoint in sorted(flows, key=str):
-        node = before.config.node(endpoint.node)
+    for name, endpoint in sorted(flows, key=lambda key: (key[0], str(key[1]))):
+        listener, node = held.get(name), before.config.node(endpoint.node)
         configured = None if node is None else node.address(endpoint.transport)
-        if not flows[endpoint] or node is None or configured is None:
+        if not flows[name, endpoint] or listener is None or node is None or configured is None:
             continue
         subject = Subject(endpoint=endpoint, configured=configured, pool=before.config.pool(node.pool))
+        stays = wanted.get(listener.socket_identity)
         terms = terms_at(after, now, subject, terms_at(before, now, subject, Terms()))
-        if terms.kind is LeaseKind.RETIRING:
-            found.append(Draining(endpoint, flows[endpoint], max(terms.deadline - now, 0.0)))
+        if stays is not None and stays.pool != listener.pool:
+            terms = terms_at(after, now, subject, terms, gone=True)
+        deadline = terms.deadline if terms.kind is LeaseKind.RETIRING else INFINITE
+        if stays is None:
+            deadline = min(deadline, now + _closing_time(after, listener, subject))
+        if stays is None or terms.kind is LeaseKind.RETIRING:
+            left = round(max(deadline - now, 0.0), 6)  # without the dust of adding floats
+            found.append(Draining(name, endpoint, flows[name, endpoint], left))
     return tuple(found)
+
+
+def _closing_time(after: State, listener: ListenerConfig, subject: Subject) -> float:
+    """Seconds that the flows of a listener have once it is closed; a UDP one waits for answers only."""
+    pools = {pool.name: pool for pool in after.config.pools}
+    timeout = pools.get(listener.pool, subject.pool).drain_timeout
+    return min(timeout, after.config.globals.probe_timeout) if listener.protocol is Transport.UDP else timeout
 
 
 def _setting_changes(before: Config, after: Config) -> tuple[str, ...]:
     keys = [f"global.{key}" for key in _differing(before.globals, after.globals)]
     old = {pool.name: pool for pool in before.pools}
+    keys += [f"pools.{name}" for name in sorted(old.keys() ^ {pool.name for pool in after.pools})]
     for pool in after.pools:
         if pool.name in old:
             keys += [f"pools.{pool.name}.{key}" for key in _differing(old[pool.name], pool)]

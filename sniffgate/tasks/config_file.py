@@ -17,8 +17,8 @@ from ..config.load import load_text, read_file
 from ..config.schema import Config
 from ..errors import ConfigError, Fault
 
-PAUSE = 0.025  # seconds between two looks that must be equal
-STILL_WHEN_BROKEN = 0.5  # seconds without a change before a file that does not load is called faulty
+PAUSE = 0.015  # seconds between two looks that must be equal
+STILL_WHEN_BROKEN = 0.07  # seconds without a change before a file that does not load is called faulty
 PATIENCE = 5.0  # seconds after which a file that never stops changing is taken as it is
 
 

@@ -15,10 +15,11 @@ from ..state.events import Event, ForwardFailed, ProbeFailed, TripwireFired
 from ..state.health import passive_failures
 from ..state.model import Endpoint, RouteKey, RouteMode, State, Switch, SwitchReason, Verdict
 from ..state.verdict import follows, spoken_for
+from .transitions import names_in_words
 
 log = logging.getLogger("sniffgate")
 
-REMEMBERED = 100
+REMEMBERED = 100  # incidents that are over, and as many under way
 _FORCED = (SwitchReason.FAILOVER, SwitchReason.FAIL_OPEN)
 
 
@@ -36,6 +37,7 @@ class Incident:
     switched_at: float | None = None
     epoch: int | None = None
     after: tuple[str, ...] = ()  # the active set it switched to
+    answering: tuple[str, ...] = ()  # whose byte ends the outage: that set, or what took its place
     good_at: float | None = None  # the first byte of a node of that set to a client
     drained_at: float | None = None  # the last flow at the failed endpoint ended
     slow: int = 0  # client requests that were served, but not by the first node tried
@@ -57,7 +59,8 @@ class Incidents:
 
     def __init__(self, now: Callable[[], float], flows: Callable[[Endpoint], int]) -> None:
         """`now` gives gateway seconds, `flows` the flows in progress at an endpoint."""
-        self.on_over: Callable[[Incident], None] | None = None
+        self.on_good: Callable[[Incident], None] | None = None  # the outage has a length; it may be over by that
+        self.on_over: Callable[[Incident], None] | None = None  # nothing more is to come
         self._now = now
         self._flows = flows
         self._doubted: dict[tuple[RouteKey, str], Incident] = {}  # not switched away from (yet)
@@ -68,7 +71,7 @@ class Incidents:
 
     def __iter__(self) -> Iterator[Incident]:
         """Those that led to a switch, oldest first."""
-        return iter((*self._over, *self._under_way))
+        return iter(sorted((*self._over, *self._under_way), key=lambda incident: incident.evidence_at))
 
     def observe(self, before: State, event: Event, after: State) -> None:
         """Takes note of what an event did; an observer of the hub."""
@@ -120,12 +123,18 @@ class Incidents:
                 incident.verdict_at = state.now
 
     def _switched(self, switch: Switch) -> None:
+        for each in self._under_way:
+            if each.route == switch.route and each.good_at is None:
+                each.answering = switch.after
         for name in switch.before:
             incident = self._doubted.pop((switch.route, name), None)
             if incident is None or name in switch.after or switch.reason not in _FORCED:
                 continue
-            incident.switched_at, incident.epoch, incident.after = switch.at, switch.epoch, switch.after
+            incident.switched_at, incident.epoch = switch.at, switch.epoch
+            incident.after = incident.answering = switch.after
             self._under_way.append(incident)
+            if len(self._under_way) > REMEMBERED:  # a node that flaps on a route that nobody uses
+                self._over.append(self._under_way.pop(0))
             self.flow_ended(Endpoint(name, switch.route.transport))
 
     # --- what flows tell ------------------------------------------------------------------------------
@@ -135,9 +144,11 @@ class Incidents:
         if not self._under_way:
             return
         for incident in list(self._under_way):
-            if incident.route == route and incident.good_at is None and node in incident.after:
+            if incident.route == route and incident.good_at is None and node in incident.answering:
                 incident.good_at = self._now()
                 log.warning("%s", in_words(incident))
+                if self.on_good is not None:
+                    self.on_good(incident)
                 self._close_if_over(incident)
 
     def flow_ended(self, endpoint: Endpoint) -> None:
@@ -183,7 +194,7 @@ def in_words(incident: Incident) -> str:
     words = [f"incident: {incident.route} {incident.node}: {incident.evidence}"]
     for what, when in (
         ("unhealthy", incident.verdict_at),
-        (f"switched to {','.join(incident.after) or 'nothing'}", incident.switched_at),
+        (f"switched to {names_in_words(incident.after)}", incident.switched_at),
         ("first good byte", incident.good_at),
         ("drained", incident.drained_at),
     ):

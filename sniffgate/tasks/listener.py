@@ -123,6 +123,8 @@ class Listener:
     def change(self, settings: ListenerConfig) -> None:
         """Takes on new settings for new flows; the address is the same. The flows of another pool drain."""
         moved = settings.pool != self.settings.pool
+        if moved:  # a drain in the old pool not yet looked at has its deadline, whoever of us was woken first
+            self.leases.follow(self._services.board.state, self.settings.pool)
         self.settings = settings
         self._drain_timeout = self.drain_timeout  # remembered: the pool may be gone when the listener goes
         self._slots.resize(settings.max_connections)

@@ -21,6 +21,11 @@ class Recording:
         self._settings = config.globals
         self._log: EventLog | None = None
 
+    @property
+    def lost(self) -> int | None:
+        """Lines that could not be recorded; None when there is no event log."""
+        return None if self._log is None else self._log.lost
+
     def begin(self, state: State) -> None:
         """Opens the log, unless it is open. `state` is the hub's, before the first event to record."""
         if self._settings.event_log and self._log is None:

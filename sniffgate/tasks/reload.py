@@ -45,13 +45,15 @@ class Reloader:
         amend: Amend = _as_it_is,
         check: Hook = _nothing,
         in_force: Hook = _nothing,
+        overruled: tuple[str, ...] = (),
     ) -> None:
         """`amend` has the last word over what was read (the command line's).
 
         `check` runs in a thread before anything is applied and may refuse with a `ConfigError`; `in_force` hears of
-        what was applied.
+        what was applied. `overruled` names the keys of `[global]` that `amend` decides whatever the file says.
         """
         self.file = file
+        self.overruled = overruled
         self._amend = amend
         self._check = check
         self._on_applied = in_force

@@ -1,6 +1,7 @@
 """Every transition is logged once, here, where old and new state stand side by side."""
 
 import logging
+from collections.abc import Sequence
 
 from ..state.events import Event, OperatorReleased
 from ..state.model import Override, State, Verdict
@@ -9,6 +10,8 @@ from ..state.verdict import NO_OVERRIDE
 log = logging.getLogger("sniffgate")
 
 _LOUD = (Verdict.UNHEALTHY,)
+_MOST_NAMES = 8  # a longer list is shown by its first few: a line of hundreds of names is read by nobody
+_FIRST_NAMES = 3
 
 
 def log_transitions(before: State, event: Event, after: State) -> None:
@@ -23,6 +26,13 @@ def log_transitions(before: State, event: Event, after: State) -> None:
         _log_pins(before, event, after)
     if after.switches is not before.switches:
         _log_switches(before, after)
+
+
+def names_in_words(names: Sequence[str]) -> str:
+    """An active set as text, of bounded length: `a,b`, `nothing`, or `a, b, c and 497 more`."""
+    if len(names) > _MOST_NAMES:
+        return f"{', '.join(names[:_FIRST_NAMES])} and {len(names) - _FIRST_NAMES} more"
+    return ",".join(names) or "nothing"
 
 
 def _log_verdicts(before: State, after: State) -> None:
@@ -60,8 +70,8 @@ def _log_switches(before: State, after: State) -> None:
         log.warning(
             "%s: %s -> %s (%s, epoch %d)%s",
             switch.route,
-            ",".join(switch.before) or "nothing",
-            ",".join(switch.after) or "nothing",
+            names_in_words(switch.before),
+            names_in_words(switch.after),
             switch.reason.value,
             switch.epoch,
             f": {switch.detail}" if switch.detail else "",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SETTLING = 100  # milliseconds in which watchfiles gathers changes before it tells of them
+SETTLING = 20  # milliseconds in which watchfiles gathers changes before it tells of them; the reader waits for more
 
 
 class Alarm:

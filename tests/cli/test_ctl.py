@@ -1,16 +1,14 @@
 """`sniffgate ctl` asks a running gateway, shows people a table and programs JSON, and tells scripts by its status."""
 
 import json
-import os
-import pty
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.process import COMMAND, SOON, Program, config, finished, started
+from tests.cli.process import Program, config, finished, started
+from tests.cli.terminal import shown_on_terminal
 
 pytestmark = pytest.mark.e2e
 
@@ -77,23 +75,11 @@ def test_commands_come_from_standard_input(gateway: Program, path: Path) -> None
 @pytest.mark.parametrize(("words", "status"), [(["status"], 0), (["switch", "node-x"], 1)])
 def test_people_get_a_table_or_a_sentence(gateway: Program, path: Path, words: list[str], status: int) -> None:
     """JSON is not for reading aloud in an incident."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [*COMMAND, "ctl", "-a", f"unix:{path}", *words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    shown = b""
-    try:
-        while piece := os.read(ours, 65536):
-            shown += piece
-    except OSError:  # how a terminal's end of file looks
-        pass
-    finally:
-        os.close(ours)
+    ended, shown = shown_on_terminal("ctl", "-a", f"unix:{path}", *words)
 
-    assert status == process.wait(SOON)
-    assert b"node-" in shown
-    assert not shown.startswith(b"{")
+    assert status == ended
+    assert "node-" in shown
+    assert not shown.startswith("{")
 
 
 def test_nobody_there_is_one_sentence(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ async def open_desk(config: Config, *, token_file: str = "") -> AsyncIterator[De
     """A running gateway with a control port: on its public address when there is a token, else on loopback."""
     memory = Recent()
     async with running(config, observers=(memory.observe,)) as world:
+        memory.follow(world.gateway.services.incidents)
         host = world.network.host(GATEWAY) if token_file else world.network
         listen = f"{GATEWAY}:9100" if token_file else str(PORT)
         socket = await open_control(listen, token_file, host)

@@ -11,8 +11,10 @@ from trio.testing import MockClock
 
 from sniffgate.control.commands import USAGE
 from sniffgate.control.protocol import encode
+from sniffgate.control.snapshot import snapshot_line
 from sniffgate.control.status import DROP_REASONS, SHORTAGES, stats, status
 from sniffgate.net.relay import EndReason
+from sniffgate.state.model import SwitchReason
 from tests.tasks.world import A, B, config_for, running
 
 PAGE = (Path(__file__).parents[2] / "docs" / "control.md").read_text()
@@ -52,11 +54,13 @@ async def test_every_key_of_status_is_documented_and_no_other(autojump_clock: Mo
             await conn.send_all(b"hello")
             await conn.receive_some(100)
             await world.gateway.reload()
+            world.nodes["node-a"].kill()
+            await world.gateway.wait_for(lambda state: state.switches[-1].reason is SwitchReason.FAILOVER)
             reply = json.loads(encode(status(world.gateway)))
     found = {general(key) for key in keys(reply)}
     leaves = {key for key in found if not key.endswith(".leases")}
 
-    assert listed("status") - {"reload", "recent_switches[]"} == leaves
+    assert listed("status") - {"reload", "recent_switches[]", "incidents[]"} == leaves
 
 
 async def test_every_key_of_stats_is_documented_and_no_other(autojump_clock: MockClock) -> None:
@@ -76,6 +80,14 @@ def test_the_reasons_for_drops_and_shortages_are_those_of_the_code() -> None:
     source = "".join(path.read_text() for path in tasks.glob("*.py"))
     assert set(re.findall(r'\.drop\("(\w+)"\)', source)) <= set(DROP_REASONS)
     assert set(re.findall(r'shortages\["(\w+)"\]', source)) == set(SHORTAGES)
+
+
+async def test_every_key_of_state_is_documented_and_no_other(autojump_clock: MockClock) -> None:
+    """What is in the state itself is the event log's schema."""
+    async with running(config_for(A, B)) as world:
+        reply = json.loads(await snapshot_line(world.gateway))
+
+    assert listed("state") == set(reply)
 
 
 @pytest.mark.parametrize("name", list(USAGE))

@@ -118,25 +118,26 @@ def test_an_edit_with_sed_is_seen(program: Program) -> None:
     until(lambda: program.active("tcp") == "node-b", "the edit")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n",
-        b"[" * 60000 + b"\n",
-        b'{"cmd":' + b"9" * 5000 + b"}\n",
-        b'{"cmd":"switch","node":7}\n',
-        b"\xff\xfe\x00\n",
-        b"x" * 70000 + b"\n",
-    ],
-)
-def test_hostile_control_input_ends_in_one_error_line(program: Program, line: bytes) -> None:
-    """Scanners and browsers find every port, and the gateway must not care."""
-    with socket.create_connection(("127.0.0.1", program.admin), timeout=LIMIT) as conn:
-        conn.sendall(line)
-        with conn.makefile("rb") as lines:
-            reply = json.loads(lines.readline())
+HOSTILE = [
+    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\n",
+    b"[" * 60000 + b"\n",
+    b'{"cmd":' + b"9" * 5000 + b"}\n",
+    b'{"cmd":"switch","node":7}\n',
+    b"\xff\xfe\x00\n",
+    b"x" * 70000 + b"\n",
+]
 
-    assert not reply["ok"]
-    assert reply["error"]
-    assert b"node-a:hi" == program.ask()
+
+def test_hostile_control_input_ends_in_one_error_line(program: Program) -> None:
+    """Scanners and browsers find every port, and the gateway must not care."""
+    for line in HOSTILE:
+        with socket.create_connection(("127.0.0.1", program.admin), timeout=LIMIT) as conn:
+            conn.sendall(line)
+            with conn.makefile("rb") as lines:
+                reply = json.loads(lines.readline())
+
+        assert (line[:40], False) == (line[:40], reply["ok"])
+        assert reply["error"]
+        assert b"node-a:hi" == program.ask()
+    assert 0 == program.control("stats")["crashes"]

@@ -20,7 +20,7 @@ CONFIG = config_of(tcp_node("a", priority=10), tcp_node("b"), listeners=(WEB,))
 
 def plan(before: Config, after: Config, **flows: int) -> Plan:
     """The plan for a gateway that has seen nothing yet; `flows` counts them by node."""
-    return plan_reload(initial_state(before), after, 5.0, {tcp(name): count for name, count in flows.items()})
+    return plan_reload(initial_state(before), after, 5.0, {("web", tcp(name)): count for name, count in flows.items()})
 
 
 def test_the_same_configuration_plans_nothing() -> None:
@@ -36,7 +36,7 @@ def test_listeners_are_bound_closed_or_changed_by_their_sockets() -> None:
 
     assert (
         ListenerChange(Deed.BIND, "dns", Transport.UDP, "127.0.0.1:53"),
-        ListenerChange(Deed.CHANGE, "www", TCP, "127.0.0.1:80"),
+        ListenerChange(Deed.CHANGE, "www", TCP, "127.0.0.1:80", ("name",)),
     ) == plan(CONFIG, after).listeners
     assert (ListenerChange(Deed.CLOSE, "dns", Transport.UDP, "127.0.0.1:53"),) == plan(
         after, attrs.evolve(after, listeners=(renamed,))
@@ -64,7 +64,24 @@ def test_the_next_active_set_and_what_would_drain_are_told() -> None:
     result = plan(CONFIG, attrs.evolve(CONFIG, nodes=(b,)), a=7, b=0)
 
     assert (RouteChange(RouteKey("default", TCP), ("a",), ("b",)),) == result.routes
-    assert (Draining(tcp("a"), 7, 10.0),) == result.draining
+    assert (Draining("web", tcp("a"), 7, 10.0),) == result.draining
+
+
+def test_the_flows_of_a_listener_that_closes_drain_whoever_they_are_at() -> None:
+    """Nothing is wrong with their node, but their door goes."""
+    assert (Draining("web", tcp("a"), 2, 10.0),) == plan(CONFIG, attrs.evolve(CONFIG, listeners=()), a=2).draining
+    dns = ListenerConfig(name="web", protocol=Transport.UDP, listen=Address("127.0.0.1", 53))
+    before = attrs.evolve(CONFIG, listeners=(dns,))
+    assert 0.8 == plan(before, attrs.evolve(CONFIG, listeners=()), a=2).draining[0].timeout
+
+
+def test_the_flows_of_a_listener_that_serves_another_pool_drain() -> None:
+    """Its clients belong elsewhere from now on."""
+    moved = attrs.evolve(CONFIG, listeners=(attrs.evolve(WEB, pool="other"),))
+    result = plan(CONFIG, moved, a=2)
+
+    assert (Draining("web", tcp("a"), 2, 10.0),) == result.draining
+    assert ("pools.other",) == result.settings
 
 
 def test_a_route_that_ends_or_begins_is_a_change() -> None:

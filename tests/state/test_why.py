@@ -236,6 +236,6 @@ def test_a_node_that_came_back_by_itself_says_by_what_right() -> None:
 
     assert (
         "of the tier in use, priority 1",
-        "since epoch 3 by failback (a/tcp healthy for 5.0 s, failback auto)",
+        "since epoch 4 by failback (a/tcp healthy for 5.0 s, failback auto)",
     ) == told(story, tcp("a")).reasons
     assert not [reason for reason in told(story.switch("b"), tcp("b")).reasons if "since epoch" in reason]

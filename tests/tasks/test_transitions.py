@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from sniffgate.address import Address
 from sniffgate.config.schema import Failback, ProbeKind, pool_from
 from sniffgate.errors import CommandRefused, PeerReset
 from sniffgate.state.model import Endpoint, Mark, RouteKey, State, SwitchReason, Verdict
@@ -129,6 +130,26 @@ async def test_a_reload_says_who_is_new_and_what_switched(
         assert (INFO, "node-a/tcp is healthy (was unknown)") == lines[0]
         assert f"default/tcp: node-b -> node-a (reload, epoch {world.gateway.state.epoch})" in [
             text for _, text in lines
+        ]
+
+
+async def test_hundreds_of_active_nodes_make_no_line_of_hundreds(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A switch among 500 nodes would be several KB a line, and a flapping one a full disk."""
+    caplog.set_level(INFO)
+    nodes = [
+        attrs.evolve(A, name=f"node-{number:03}", udp=None, tcp=Address("10.0.0.1", number), probe=ProbeKind.NONE)
+        for number in range(1, 501)
+    ]
+    async with running(config_for(nodes[0], listeners=DOORS)) as world:
+        await world.gateway.apply(config_for(*nodes, listeners=DOORS))
+        said(caplog)
+        await world.gateway.mark("node-002", Mark.DOWN)
+
+        few = "node-001, node-003, node-004 and 496 more"
+        assert f"default/tcp: node-001, node-002, node-003 and 497 more -> {few} (operator, epoch 3)" in [
+            text for _, text in said(caplog)
         ]
 
 
