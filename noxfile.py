@@ -67,6 +67,15 @@ def examples(session: nox.Session) -> None:
 
 
 @nox.session
+def scenarios(session: nox.Session) -> None:
+    """The failover table and the grid of detection on real processes, printed; then their tests, the long ones too."""
+    install(session, "test")
+    session.run("python", "-m", "tests.scenarios", *session.posargs)
+    session.run("python", "-m", "tests.scenarios.grid")
+    session.run("pytest", "tests/scenarios")
+
+
+@nox.session
 def soak(session: nox.Session) -> None:
     """Long property and load runs; CI gives them a bounded budget."""
     install(session, "test")

@@ -5,13 +5,15 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+if TYPE_CHECKING:
+    from ..measure.overhead import Outcome
+
+ROUNDS = 5
 QUICK_ROUNDS = 2
-QUICK_SECONDS = 0.1
-QUICK_IDLE = 500
 
 
 @click.group("measure")
@@ -52,7 +54,7 @@ def overhead(
     """Measure what the gateway adds to talking to a node directly.
 
     Starts nodes, clients and gateways as processes on 127.0.0.1 and measures them in interleaved rounds: medians,
-    ratios, and the aims beside them. Takes about two and a half minutes with --peers. The machine should have nothing
+    ratios, and the aims beside them. Takes less than three minutes with --peers. The machine should have nothing
     else to do. Ends with 1 when a measurement of sniffgate itself failed.
     """
     if sys.platform != "linux":
@@ -63,7 +65,9 @@ def overhead(
     from ..measure.report import artifact
     from ..measure.trials import Settings
 
-    settings = Settings(rounds or QUICK_ROUNDS, QUICK_SECONDS, QUICK_IDLE) if quick else Settings(rounds or 5)
+    settings = Settings(rounds or ROUNDS)
+    if quick:
+        settings = Settings(rounds or QUICK_ROUNDS, seconds=0.1, idle=500, seconds_per_round=13.0)
     signal.signal(signal.SIGTERM, _interrupt)
     load_before = load_average()
     try:
@@ -84,11 +88,9 @@ def overhead(
     return int(any(each.target == "sniffgate" for each in outcome.troubles))
 
 
-def _show(everything: dict[str, object], outcome: object, *, is_markdown: bool) -> None:
-    from ..measure.overhead import Outcome
+def _show(everything: dict[str, Any], outcome: "Outcome", *, is_markdown: bool) -> None:
     from ..measure.report import markdown, plain, remarks, table
 
-    assert isinstance(outcome, Outcome)
     titles, rows = table(outcome)
     if is_markdown:
         text = markdown(titles, rows)
@@ -104,11 +106,8 @@ def _show(everything: dict[str, object], outcome: object, *, is_markdown: bool) 
         click.echo(remark)
 
 
-def _conditions(everything: dict[str, object]) -> str:
+def _conditions(everything: dict[str, Any]) -> str:
     host, load, versions = everything["host"], everything["load_average"], everything["versions"]
-    assert isinstance(host, dict)
-    assert isinstance(load, dict)
-    assert isinstance(versions, dict)
     gateways = ", ".join(f"{name} {version}" for name, version in versions.items() if version)
     return (
         f"Medians of {everything['rounds_begun']} rounds; {gateways}; {host['python']}, {host['system']} "

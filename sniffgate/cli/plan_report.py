@@ -78,7 +78,9 @@ def _in_file_terms(state: State, config: Config, plan: Plan) -> Report:
     return report
 
 
-def _listener_keys(old: Mapping[SocketIdentity, ListenerConfig], new: ListenerConfig, keys: Sequence[str]) -> list[Report]:
+def _listener_keys(
+    old: Mapping[SocketIdentity, ListenerConfig], new: ListenerConfig, keys: Sequence[str]
+) -> list[Report]:
     return _keys(TABLES["listeners"], old[new.socket_identity], new, keys)
 
 

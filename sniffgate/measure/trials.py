@@ -26,16 +26,17 @@ Figures = Mapping[str, float]
 
 @attrs.frozen
 class Settings:
-    """How long and how much; `seconds` is for each measurement of a round."""
+    """How long and how much: `seconds` is for each measurement, `seconds_per_round` for all of them on all targets."""
 
     rounds: int = 5
-    seconds: float = 0.6
+    seconds: float = 0.5
     idle: int = 5000
+    seconds_per_round: float = 33.0
 
     @property
     def limit(self) -> float:
-        """Seconds after which nothing more is begun: so much for a round of all targets."""
-        return self.rounds * (10.0 + 40 * self.seconds)
+        """Seconds after which nothing more is begun."""
+        return self.rounds * self.seconds_per_round
 
 
 @attrs.frozen

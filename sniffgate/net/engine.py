@@ -5,6 +5,7 @@ that, so no descriptor is ever closed, or its number used again, while the engin
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NoReturn, cast
 
 import outcome
@@ -53,7 +54,7 @@ class EngineRelay:
     ) -> EndReason:
         """See `Relay.relay`. Errors: `RuntimeError` when the engine met a bug in this flow (it has logged it)."""
         token = trio.lowlevel.current_trio_token()
-        announce = None if on_first_byte is None else lambda: token.run_sync_soon(on_first_byte)
+        announce = None if on_first_byte is None else partial(token.run_sync_soon, on_first_byte)
         parked = _Parked(token)
         flow = EngineFlow(
             self.loop,
@@ -62,14 +63,13 @@ class EngineRelay:
             counters,
             limits,
             announce,
-            lambda flow: parked.wake_soon(
-                by_itself=flow.reason is not None or flow.timed_out is not None or flow.crashed
-            ),
+            parked.flow_is_over,
         )
+        del announce, on_first_byte  # what lives as long as the flow is memory of every flow
         try:
             await trio.lowlevel.checkpoint_if_cancelled()
             self.loop.attach(flow)
-            await parked.wait(lambda: self.loop.detach(flow))
+            await parked.wait(partial(self.loop.detach, flow))
             if flow.crashed:
                 raise RuntimeError("the relay engine met a bug in this flow")
             if flow.survivor is not None:
@@ -129,7 +129,7 @@ class EngineRelay:
 class _Parked:
     """A task that waits for the engine to be done with something."""
 
-    __slots__ = ("_raise_cancel", "_task", "_token")
+    __slots__ = ("_detach", "_raise_cancel", "_task", "_token")
 
     def __init__(self, token: trio.lowlevel.TrioToken) -> None:
         self._token = token
@@ -139,13 +139,17 @@ class _Parked:
     async def wait(self, detach: Callable[[], None]) -> None:
         """Returns when the engine is done. *Cancellation:* takes effect when `detach` has been carried out."""
         self._task = trio.lowlevel.current_task()
+        self._detach = detach
+        await trio.lowlevel.wait_task_rescheduled(self._abort)
 
-        def abort(raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
-            self._raise_cancel = raise_cancel
-            detach()
-            return trio.lowlevel.Abort.FAILED
+    def _abort(self, raise_cancel: Callable[[], NoReturn]) -> trio.lowlevel.Abort:
+        self._raise_cancel = raise_cancel
+        self._detach()
+        return trio.lowlevel.Abort.FAILED
 
-        await trio.lowlevel.wait_task_rescheduled(abort)
+    def flow_is_over(self, flow: EngineFlow) -> None:
+        """The engine has let go of a flow."""
+        self.wake_soon(by_itself=flow.reason is not None or flow.timed_out is not None or flow.crashed)
 
     def wake_soon(self, *, by_itself: bool) -> None:
         """The engine is done; `by_itself` unless it was asked to be."""

@@ -1,6 +1,5 @@
 """The sentences of `why`: what keeps one endpoint in or out, and what is to happen next."""
 
-import datetime
 import enum
 
 import attrs
@@ -43,9 +42,8 @@ class Clock:
         words = f"in {max(at - self.now, 0.0):.1f} s"
         if not self.state.wall_ms:
             return words
-        wall_ms = self.state.wall_ms + (at - self.state.now) * 1000
-        moment = datetime.datetime.fromtimestamp(wall_ms / 1000, datetime.UTC)
-        return f"{words} ({moment:%H:%M:%S}Z)"
+        of_the_day = int(self.state.wall_ms / 1000 + at - self.state.now) % 86400
+        return f"{words} ({of_the_day // 3600:02}:{of_the_day // 60 % 60:02}:{of_the_day % 60:02}Z)"
 
     def since(self, at: float) -> str:
         """`for 12.3 s`."""

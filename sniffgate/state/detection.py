@@ -4,7 +4,9 @@ With I, F, T = probe interval, fast interval and timeout, t = `failure_threshold
 
 * The failure strikes at any moment between two probes. They start I ± 10 % apart, and no sooner than the answer to the
   one before: the first that meets the failure starts within `wait` = max(1.1 I, L), or at once.
-* **Refused.** Each probe ends within L, the next starts F after its start. The verdict comes with the t-th.
+* **Refused.** Each probe ends within L, the next starts F after its start. The verdict comes with the t-th. Over UDP a
+  datagram may have died with its server, unanswered: then the first to be refused is the one after it, which starts
+  beside it after P, or with t = 1 at its end.
 * **Silent.** A probe ends after T. Beside one that has no answer after P = max(F, 4 L), or after its end, the next one
   starts, never two within F: from the first start to the second `gap` = max(F, min(P, T)). Those after it come every F
   for as long as the first is under way; then each waits for the oldest under way in turn, `gap` at most.
@@ -103,6 +105,8 @@ def _by_probes(
     wait = max((1 + JITTER) * interval_of(globals_, node), latency)
     if answered is Answer.REFUSED:
         steps, fast = globals_.failure_threshold - 1, fast_interval(globals_, node)
+        if asked is Transport.UDP:
+            wait = max(wait, max(fast, PATIENCE * latency) if steps else globals_.probe_timeout)
         return Bounds(steps * fast, wait + steps * max(fast, latency) + latency)
     if asked is Transport.UDP and not node.udp_is_explicit:
         return Bounds(NEVER, NEVER)

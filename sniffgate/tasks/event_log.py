@@ -1,6 +1,6 @@
 """The event log: a header with the whole state, then every event, so that `sniffgate replay` ends in the same state.
 
-    {"type":"header","schema":1,"wall_ms":…,"state":{…}}
+    {"type":"header","wall_ms":…,"schema":1,"state":{…}}
     {"type":"probe_failed","at":…,"wall_ms":…,"endpoint":"node-a/tcp","error":"…"}
     {"type":"gap","lost":3}
 

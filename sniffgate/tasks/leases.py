@@ -17,6 +17,7 @@ from ..state.model import Endpoint, State
 from ..state.terms import LeaseKind, Subject, Terms, terms_at
 from .clock import Clock
 
+_NAME = "a flow of a lease"  # shared: Trio would make a string for each task
 _Key = tuple[str, Endpoint, Address, Address]  # pool, endpoint, its configured address, and the literal one
 
 
@@ -56,7 +57,7 @@ class Lease:
         if self._nursery is None:
             self._early.append((flow, args))
         else:
-            self._nursery.start_soon(self._run, flow, *args)
+            self._nursery.start_soon(self._run, flow, *args, name=_NAME)
         return True
 
     async def keep(self) -> None:
@@ -65,7 +66,7 @@ class Lease:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 for flow, args in self._early:
-                    nursery.start_soon(self._run, flow, *args)
+                    nursery.start_soon(self._run, flow, *args, name=_NAME)
                 self._early.clear()
                 await trio.sleep_forever()
 

@@ -5,6 +5,7 @@ the tokens of trials. All of it survives reloads, and none of it decides health.
 """
 
 from collections import Counter
+from collections.abc import Collection
 
 import attrs
 
@@ -59,7 +60,7 @@ class Ledger:
         """The traffic of `endpoint`, zero if there was none yet."""
         return self.traffic.setdefault(endpoint, Traffic())
 
-    def choose(self, route: Route, tried: set[str]) -> str | None:
+    def choose(self, route: Route, tried: Collection[str]) -> str | None:
         """The node for a new flow of `route`; None when all have been tried."""
         counts = self._in_progress.setdefault(route.key, Counter())
         name, self._cursors[route.key] = choose(route, counts, self._cursors.get(route.key, Cursor()), tried)

@@ -13,7 +13,7 @@ from ..state.events import FailureKind
 from ..state.model import Endpoint
 from .copies import Copies
 from .flow_log import FlowRecord
-from .services import Contained, Services
+from .services import Services
 from .sessions import Leg, Session, SessionTable
 from .tcp import Settings
 
@@ -52,10 +52,10 @@ class Legs:
 
         *Closes:* its socket. *Cancellation:* as ended by the lease.
         """
-        services, work = self._services, Contained()
+        services, work = self._services, self._services.containing("a UDP session at %s", leg.endpoint)
         services.ledger.flow_began(leg.endpoint, leg.counters)
         try:
-            with leg.conn, services.containing(f"a UDP session at {leg.endpoint}") as work, leg.scope:
+            with leg.conn, work, leg.scope:
                 await self._pass_replies_on(leg)
         finally:
             self._finish(leg, EndReason.CRASHED if work.crashed else leg.reason or leg.lease.cut_reason)
@@ -138,7 +138,7 @@ class Legs:
 
     def _told_of_reply(self, leg: Leg) -> None:
         """The relay passed a reply after it had been asked to tell."""
-        with self._services.containing(f"a UDP session at {leg.endpoint}"):
+        with self._services.containing("a UDP session at %s", leg.endpoint):
             self._note_reply(leg)
             node = self._services.board.state.config.node(leg.endpoint.node)
             if leg.passage is not None and node is not None and not node.is_probed:

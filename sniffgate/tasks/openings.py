@@ -22,7 +22,7 @@ from ..state.model import Endpoint, Route, RouteKey
 from .leases import LeaseBook
 from .legs import Legs
 from .repeats import Repeats
-from .services import Contained, Services
+from .services import Services
 from .sessions import Leg, Session
 from .tcp import Settings
 
@@ -81,9 +81,9 @@ class Openings:
     async def _open(self, session: Session) -> None:
         """Gives a session a leg; the session ends when there is none to be had."""
         outcome: EndReason | None = EndReason.SHUTDOWN  # unless it is cancelled
-        work = Contained()
+        work = self._services.containing("a UDP session")
         try:
-            with self._services.containing("a UDP session") as work:
+            with work:
                 outcome = await self._find(session)
         finally:
             session.opening = False

@@ -11,7 +11,7 @@ import attrs
 from ..config.schema import GlobalConfig, Transport
 from ..state.detection import PATIENCE
 from ..state.model import Health, PassiveFailure, Verdict
-from .probe import ProbeResult, ProbeSpec
+from .probe import Bad, ProbeResult, ProbeSpec
 
 NEVER = float("inf")
 
@@ -90,8 +90,17 @@ class Pace:
         return started
 
     def finish(self, started: Started, result: ProbeResult) -> list[ProbeResult]:
-        """The results that may be reported now that `started` has its own: they count in the order of the starts."""
+        """The results that may be reported now that `started` has its own: they count in the order of the starts.
+
+        A failure overtakes: what began before it and still has no answer would tell of an older time, and is dropped. A
+        datagram that died with its server would otherwise hold up the refusals of all that came after it.
+        """
+        if started not in self.under_way:
+            return []
         started.result = result
+        if isinstance(result, Bad):
+            while self.under_way[0].result is None:
+                self.under_way.popleft()
         ready = []
         while self.under_way and self.under_way[0].result is not None:
             ready.append(self.under_way[0].result)

@@ -20,7 +20,7 @@ from ..state.verdict import is_enabled, is_usable
 from .connect import connect_first
 from .leases import LeaseBook
 from .services import Services
-from .tcp_flow import TRIAL_PROOF, Arrival, Flow, run_flow
+from .tcp_flow import NOBODY, TRIAL_PROOF, Arrival, Flow, run_flow
 
 log = logging.getLogger("sniffgate")
 
@@ -179,7 +179,7 @@ class Searches:
             return None
         services.ledger.hedged += beside
         arrival.was_hedged |= beside
-        arrival.tried.add(node.name)
+        arrival.tried |= {node.name}
         services.ledger.enter(arrival.route, node.name)
         endpoint = Endpoint(node.name, Transport.TCP)
         return Attempt(endpoint, node.pool, node.tcp, on_trial=on_trial, entered=arrival.route)
@@ -241,7 +241,8 @@ class Searches:
             pool = state.config.pool(attempt.pool)
             lease = self._leases.lease_for(state, attempt.endpoint, attempt.configured, conn.peer, pool, self._tries)
             flow = Flow(arrival, conn, attempt.endpoint, lease, attempt.on_trial)
-            if lease.start(run_flow, self._services, flow, lambda: self._leave(arrival)):
+            if lease.start(run_flow, self._services, flow, self._leave):
+                arrival.tried = NOBODY
                 if arrival.failed or arrival.was_hedged:
                     self._services.incidents.slow(arrival.route)
                 search.is_over = True

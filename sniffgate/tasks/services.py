@@ -1,9 +1,9 @@
 """What every task of one gateway shares, and the boundary at which a flow's bug stops."""
 
-import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
+from types import TracebackType
 
 import attrs
 import trio
@@ -83,11 +83,35 @@ class Slots:
         self._freed = trio.Event()
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Contained:
-    """What came of a contained piece of work."""
+    """A piece of work whose bugs stop at its end: logged with the traceback, counted, kept for the tests to fail on.
 
+    A class and no generator: every flow is inside one for as long as it lives.
+    """
+
+    services: "Services"
+    what: str  # with a `%s` for each of `subject`
+    subject: tuple[object, ...] = ()
     crashed: bool = False
+
+    def __enter__(self) -> "Contained":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if error is None:
+            return False
+        group = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
+        bugs, rest = group.split(Exception)
+        if bugs is None:
+            return False
+        self.crashed = True
+        self.services.note_crash(self.what % self.subject, bugs)
+        if rest is not None:
+            raise rest from None  # a cancellation that came at the same time
+        return True
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -124,17 +148,15 @@ class Services:
         for endpoint in [each for each, lock in self._probe_locks.items() if each not in known and not lock.locked()]:
             del self._probe_locks[endpoint]
 
-    @contextlib.contextmanager
-    def containing(self, what: str) -> Iterator[Contained]:
-        """Stops bugs of `what` here: logged with the traceback, counted, kept for the tests to fail on."""
-        contained = Contained()
-        try:
-            yield contained
-        except* Exception as bugs:
-            contained.crashed = True
-            self.ledger.crashes += 1
-            self.crashes = [*self.crashes[-15:], bugs]
-            log.error("%s crashed; the gateway goes on", what, exc_info=bugs)
+    def containing(self, what: str, *subject: object) -> Contained:
+        """Stops bugs of `what` here; it has a `%s` for each of `subject`."""
+        return Contained(self, what, subject)
+
+    def note_crash(self, what: str, bugs: BaseExceptionGroup[Exception]) -> None:
+        """A bug was contained."""
+        self.ledger.crashes += 1
+        self.crashes = [*self.crashes[-15:], bugs]
+        log.error("%s crashed; the gateway goes on", what, exc_info=bugs)
 
     async def run_again_after_crashes(self, what: str, task: Callable[[], Awaitable[None]]) -> None:
         """Runs `task` until it returns, starting it again after a crash, ever later if they follow closely."""

@@ -1,6 +1,7 @@
 """A TCP flow: a client at its node, from the connection to the line in the flow log."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -18,6 +19,7 @@ from .services import Services
 if TYPE_CHECKING:
     from .search import Search
 
+NOBODY: frozenset[str] = frozenset()  # shared: a set of its own would be 216 bytes of every flow
 TRIAL_PROOF = 1.0  # seconds without a reset that prove an endpoint in probation
 
 
@@ -30,7 +32,7 @@ class Arrival:
     began: float
     has_slot: bool = False
     search: "Search | None" = None  # until there is a flow
-    tried: set[str] = attrs.field(factory=set)
+    tried: frozenset[str] = NOBODY
     failed: int = 0  # tries that failed, as against those given up because the endpoint fell meanwhile
     was_hedged: bool = False  # a try was begun beside one that hung
     crashed: bool = False  # a try met a bug
@@ -54,7 +56,7 @@ class Flow:
     counters: Counters = attrs.field(factory=Counters)
 
 
-async def run_flow(services: Services, flow: Flow, leave: Callable[[], None]) -> None:
+async def run_flow(services: Services, flow: Flow, leave: Callable[[Arrival], None]) -> None:
     """Relays until the flow is over, then calls `leave`. *Closes:* both connections.
 
     *Cancellation:* a cut at the lease's deadline. A bug in the relay stops here.
@@ -63,7 +65,7 @@ async def run_flow(services: Services, flow: Flow, leave: Callable[[], None]) ->
     reason = EndReason.CRASHED
     cut = True
     try:
-        with services.containing(f"the relay of a flow to {flow.endpoint}"):
+        with services.containing("the relay of a flow to %s", flow.endpoint):
             reason = await (_relay_on_trial if flow.on_trial else _relay)(services, flow)
         cut = False
     finally:
@@ -71,24 +73,24 @@ async def run_flow(services: Services, flow: Flow, leave: Callable[[], None]) ->
             reason = flow.lease.cut_reason if flow.lease.is_over else EndReason.SHUTDOWN
         for conn in (flow.arrival.client, flow.node):
             conn.abort()  # nothing is left to do after a relay that ended, and no other way after one that crashed
-        leave()
+        leave(flow.arrival)
         _finish(services, flow, reason)
 
 
-async def _relay(services: Services, flow: Flow) -> EndReason:
+def _relay(services: Services, flow: Flow) -> Awaitable[EndReason]:
     listener = flow.arrival.listener
-
-    def note_first_byte() -> None:
-        with services.containing("taking note of a node's first byte"):  # called by the relay, whose bug it is not
-            services.first_byte(flow.arrival.route, flow.endpoint)
-
-    return await services.relay.relay(
+    return services.relay.relay(
         flow.arrival.client,
         flow.node,
         flow.counters,
         RelayLimits(idle=listener.idle_timeout, half_close=listener.half_close_timeout),
-        note_first_byte,
+        partial(_note_first_byte, services, flow),
     )
+
+
+def _note_first_byte(services: Services, flow: Flow) -> None:
+    with services.containing("taking note of a node's first byte"):  # called by the relay, whose bug it is not
+        services.first_byte(flow.arrival.route, flow.endpoint)
 
 
 async def _relay_on_trial(services: Services, flow: Flow) -> EndReason:

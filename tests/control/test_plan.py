@@ -174,11 +174,15 @@ def check_nodes_and_routes(plan: Plan, before: State, after: State) -> None:
 
 
 def check_flows(plan: Plan, gateway: Gateway, drained_before: set[Lease], closed: set[str]) -> None:
-    """Whose flows retire, how many, and by when. A closed UDP door lets go of who waits for no answer: at most."""
+    """Whose flows retire, how many, and by when.
+
+    UDP sessions that move, and those of a closed door, are let go as soon as they wait for no answer: at most as told.
+    """
+    moves = gateway.state.config.globals.udp_rebind_on_switch
     said: Counter[tuple[Endpoint, float]] = Counter()
     most: Counter[Endpoint] = Counter()
     for each in plan.draining:
-        if each.listener in closed and each.endpoint.transport is UDP:
+        if each.endpoint.transport is UDP and (moves or each.listener in closed):
             most[each.endpoint] += each.flows
         elif each.timeout:  # what is cut at once leaves nothing to see
             said[each.endpoint, each.timeout] += each.flows
@@ -187,7 +191,7 @@ def check_flows(plan: Plan, gateway: Gateway, drained_before: set[Lease], closed
     for protocol, leaves, lease in leases_of(gateway):
         if lease in drained_before or not lease.flows or lease.terms.kind is not LeaseKind.RETIRING:
             continue
-        if leaves and protocol is UDP:
+        if protocol is UDP and (moves or leaves):
             most[lease.endpoint] -= lease.flows
             assert most[lease.endpoint] >= 0
         else:

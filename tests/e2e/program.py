@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Self
@@ -196,7 +197,13 @@ class Program(Process):
         self._command = (*wrap, *SNIFFGATE, "run", "-c", str(path))
         self._env = env
         self._stderr = stderr
+        self._conns: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self.start()
+
+    def __exit__(self, *_: object) -> None:
+        for conn in list(self._conns):
+            conn.close()
+        self.kill()
 
     def start(self) -> None:
         """Starts it, or starts it again; returns when it serves."""
@@ -258,8 +265,10 @@ class Program(Process):
         until(lambda: all(self.node(name)["state"] == "healthy" for name in names), f"health of {names}")
 
     def connect(self) -> socket.socket:
-        """A client's TCP connection."""
-        return socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT)
+        """A client's TCP connection; closed with the program at the latest, so that a failure leaves nothing behind."""
+        conn = socket.create_connection(("127.0.0.1", self.port), timeout=LIMIT)
+        self._conns.add(conn)
+        return conn
 
     def ask(self, text: bytes = b"hi") -> bytes:
         """One TCP request on a connection of its own: `name:text`."""

@@ -223,7 +223,7 @@ def test_clients_that_end_their_side_and_stay_are_let_go(tmp_path: Path, a: Node
                 conn.shutdown(socket.SHUT_WR)
             ended = time.monotonic()
             until(lambda: program.node("node-a")["inflight_tcp"] == 201, "all the flows")
-            assert program.descriptors() > before + 400
+            assert program.descriptors() > before + 390  # two for each flow; probes come and go
             until(lambda: program.descriptors() <= before + 2, "the descriptors to come back")
             assert 1.4 < time.monotonic() - ended < 5.0
             echo(other)

@@ -117,65 +117,6 @@ def test_without_the_gateway_itself_there_is_nothing_to_measure() -> None:
         measure_overhead([Broken()], TINY, ("rtt",))
 
 
-def command(self, folder: Path, ports: Ports, nodes: Ports, control: int) -> list[str]:
-    """See `Kind`."""
-    return [*self.words, str(ports.echo)]
-
-
-def measured(*peers: Kind, groups: tuple[str, ...]) -> Outcome:
-    """A tiny run."""
-    return measure_overhead([Sniffgate(), *peers], TINY, groups)
-
-
-def test_every_group_gives_its_figures() -> None:
-    """Each measurement works on this machine, directly and through the gateway."""
-    outcome = measured(groups=GROUPS)
-    only_of_gateways = FIGURES_OF["start"] | FIGURES_OF["memory"] | {"cpu_s_per_gb", "p99_reload_us"}
-
-    assert outcome.troubles == []
-    assert outcome.targets == ["direct", "sniffgate"]
-    assert set(outcome.raw) == set.union(*FIGURES_OF.values())
-    assert {key for key, values in outcome.raw.items() if "direct" not in values} == only_of_gateways
-    assert all(len(row) == 1 and row[0] is not None for values in outcome.raw.values() for row in values.values())
-
-
-def test_a_peer_that_is_not_installed_is_absent() -> None:
-    """Its column is not there, and the reason is."""
-    outcome = measured(Scripted(["false"], absent="peer is not installed"), groups=("rtt",))
-
-    assert outcome.absent == {"peer": "peer is not installed"}
-    assert outcome.targets == ["direct", "sniffgate"]
-
-
-def test_a_peer_that_does_not_start_is_absent() -> None:
-    """A peer's trouble with this machine does not end the measurement of the others."""
-    outcome = measured(Scripted(["sh", "-c", "echo no room >&2; exit 1"]), groups=("rtt",))
-
-    assert outcome.absent == {"peer": "peer does not serve: no room"}
-    assert outcome.targets == ["direct", "sniffgate"]
-
-
-def test_a_failed_round_gives_no_figure() -> None:
-    """A connection that breaks off is no short round trip."""
-    outcome = measured(Scripted([sys.executable, "-c", ANSWERS_ONCE]), groups=("rtt", "conn"))
-
-    assert {(each.target, each.measurement) for each in outcome.troubles} == {
-        ("peer", "tcp round trip"),
-        ("peer", "connections"),
-        ("peer", "connections of four"),
-    }
-    assert all("peer" not in values for values in outcome.raw.values())
-    assert all("sniffgate" in values for values in outcome.raw.values())
-
-
-def test_without_the_gateway_itself_there_is_nothing_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table of peers only would look like a result."""
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-
-    with pytest.raises((RoundFailed, FileNotFoundError)):
-        measured(groups=("rtt",))
-
-
 def command(*words: str | Path) -> list[str]:
     """`sniffgate measure overhead` with these words."""
     return [sys.executable, "-m", "sniffgate", "measure", "overhead", *map(str, words)]
@@ -208,11 +149,11 @@ def test_the_command_knows_what_it_can_measure() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_whatever_ends_the_command_ends_its_children(number: signal.Signals) -> None:
+def test_whatever_ends_the_command_ends_its_children(number: signal.Signals, tmp_path: Path) -> None:
     """Ctrl-C tidies up; even kill -9 leaves no gateway or client behind."""
     process = subprocess.Popen(
         command("--only", "rtt", "--rounds", "50"),
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment(),
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**environment(), "TMPDIR": str(tmp_path)},
     )  # fmt: skip
     try:
         children = until(lambda: found if len(found := children_of(process.pid)) >= 4 else None, "nodes and gateway")
@@ -223,6 +164,7 @@ def test_whatever_ends_the_command_ends_its_children(number: signal.Signals) -> 
         process.wait(20)
 
     assert status == (-number if number is signal.SIGKILL else 130)
+    assert number is signal.SIGKILL or [] == [*tmp_path.iterdir()]
     until(lambda: not any(is_running(pid) for pid in children), "the end of all children")
 
 

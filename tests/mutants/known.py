@@ -58,12 +58,19 @@ MUTANTS = (
         fault="A member dies unnoticed",
         file=TERMS,
         old="if usable and route is not None and subject.endpoint.node in route.active:",
-        new="if is_present and route is not None and route.active and route.tier == node.priority:",
+        new="if is_present and route is not None and (subject.endpoint.node in route.active"
+        ' or (route.active and route.strategy.value != "priority")):',
         tests=(
             "tests/tasks/test_draining.py::test_an_unhealthy_member_drains_alone",
             "tests/tasks/test_member_death.py::test_the_tcp_flows_of_a_member_that_falls_drain",
-            "tests/tasks/test_member_death.py::test_the_udp_sessions_of_a_member_that_falls_move",
         ),
+    ),
+    Mutant(
+        fault="A member dies unnoticed",
+        file=UDP,
+        old="if session.leg is not None and self._should_move(state, session.leg):",
+        new="if session.leg and not state.routes[session.leg.route].active and self._should_move(state, session.leg):",
+        tests=("tests/tasks/test_member_death.py::test_the_udp_sessions_of_a_member_that_falls_move",),
     ),
     Mutant(
         fault="Healthy sessions are moved",
@@ -78,8 +85,8 @@ MUTANTS = (
     Mutant(
         fault="Removed nodes live on",
         file=TERMS,
-        old="if not is_present or (before.was_usable and not usable):",
-        new="if (not is_present and node is not None) or (node is not None and before.was_usable and not usable):",
+        old="    pool = _pool(state, subject)\n",
+        new="    pool = _pool(state, subject)\n    if node is None:\n        return before\n",
         tests=(
             "tests/state/test_terms.py::test_a_removed_node_drains",
             "tests/tasks/test_draining.py::test_a_removed_node_drains",
@@ -122,8 +129,9 @@ MUTANTS = (
     Mutant(
         fault="Families do not mix",
         file="tasks/legs.py",
-        old="        assert self.front is not None\n",
-        new='        if (":" in leg.conn.peer.host) != (":" in leg.session.client.host):\n            return\n',
+        old="self.front.send_nowait(payload, leg.session.client, leg.session.local)",
+        new='(":" in leg.conn.peer.host) == (":" in leg.session.client.host) and '
+        "self.front.send_nowait(payload, leg.session.client, leg.session.local)",
         tests=(
             "tests/tasks/test_udp_sessions.py::test_an_ipv6_client_is_served_by_an_ipv4_node",
             "tests/tasks/test_udp_sessions.py::test_an_ipv4_client_is_served_by_an_ipv6_node",

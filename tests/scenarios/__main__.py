@@ -64,9 +64,8 @@ def main() -> int:
     load = os.getloadavg()
     print(f"{platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load[0]:.2f}")
     print(f"one look at the status: {look_cost():.2f} ms; runs: {chosen.runs}\n")
-    print(
-        f"| {'scenario':<52} | {'aim':<15} | {'median':>8} | {'worst':>8} |        |\n|{'-' * 54}|{'-' * 17}|---------:|---------:|---|"
-    )
+    print(f"| {'scenario':<52} | {'aim':<15} | {'median':>8} | {'worst':>8} |        |")
+    print(f"|{'-' * 54}|{'-' * 17}|{'-' * 9}:|{'-' * 9}:|--------|")
     found = []
     for row in (ROWS[name] for name in chosen.only):
         figures = measure(row, chosen.runs)

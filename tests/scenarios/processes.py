@@ -37,13 +37,19 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A port that nothing serves now, on TCP and UDP."""
+    """A port that nothing serves now, on TCP and UDP, and that was not given before."""
     while True:
         with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
             port = int(tcp.getsockname()[1])
+            if port in _given:
+                continue
             with contextlib.suppress(OSError):
                 udp.bind(("127.0.0.1", port))
+                _given.add(port)
                 return port
 
 
@@ -67,6 +73,8 @@ class Backend:
         began = clock()
         self._child.kill()
         self._child.wait(LIMIT)
+        if self._child.stdout is not None:
+            self._child.stdout.close()
         return began
 
     def freeze(self) -> float:
@@ -91,7 +99,7 @@ class Backend:
         assert self._child.stdout is not None
         assert f"{word}\n" == self._child.stdout.readline()
 
-    def table(self, priority: int = 0, **settings: object) -> str:
+    def table(self, priority: int = 0, **settings: Any) -> str:
         """Its `[[nodes]]` table. Settings are those of the file; None leaves one out."""
         address = f"127.0.0.1:{self.port}"
         fields = {"name": self.name, "priority": priority, "tcp": address, "udp": address, **settings}
@@ -102,21 +110,16 @@ class Backend:
 
     def __exit__(self, *_: object) -> None:
         self.kill()
-        if self._child.stdout is not None:
-            self._child.stdout.close()
 
 
 class Gateway:
     """`python -m sniffgate run` on a file, with one control connection that stays open."""
 
-    def __init__(self, nodes: str, **settings: object) -> None:
+    def __init__(self, nodes: str, listeners: str = "", **settings: Any) -> None:
         self.port, self.admin = free_port(), free_port()
         self._directory = tempfile.TemporaryDirectory()
         self.path = Path(self._directory.name) / "gateway.toml"
-        listeners = "".join(
-            "[[listeners]]\n" + _lines({"name": each, "protocol": each, "listen": f"127.0.0.1:{self.port}"})
-            for each in ("tcp", "udp")
-        )
+        listeners += listener_table("tcp", "tcp", self.port) + listener_table("udp", "udp", self.port)
         tables = {"admin_listen": f"127.0.0.1:{self.admin}", **SETTINGS, **settings}
         self._head = "[global]\n" + _lines(tables) + listeners
         self.write(nodes)
@@ -124,10 +127,14 @@ class Gateway:
         command = [sys.executable, "-m", "sniffgate", "run", "-c", str(self.path)]
         self.started = clock()
         self.child = subprocess.Popen(command, stdout=self._log, stderr=self._log)
-        self._control = self._connect_soon(self.admin)
-        self.control_open = clock() - self.started
-        self._connect_soon(self.port).close()
-        self.data_open = clock() - self.started
+        try:
+            self._control = self._connect_soon(self.admin)
+            self.control_open = clock() - self.started
+            self._connect_soon(self.port).close()
+            self.data_open = clock() - self.started
+        except BaseException:
+            self._end()
+            raise
         self._lines = self._control.makefile()
 
     def write(self, nodes: str) -> None:
@@ -202,12 +209,21 @@ class Gateway:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.child.kill()
-        self.child.wait(LIMIT)
         self._lines.close()
         self._control.close()
+        self._end()
+
+    def _end(self) -> None:
+        self.child.kill()
+        self.child.wait(LIMIT)
         self._log.close()
         self._directory.cleanup()
+
+
+def listener_table(name: str, protocol: str, port: int, **settings: object) -> str:
+    """A `[[listeners]]` table."""
+    fields = {"name": name, "protocol": protocol, "listen": f"127.0.0.1:{port}", **settings}
+    return "[[listeners]]\n" + _lines(fields)
 
 
 def _lines(table: dict[str, Any]) -> str:

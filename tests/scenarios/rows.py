@@ -7,7 +7,7 @@ import random
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -47,7 +47,7 @@ def row(title: str, most: float, unit: str = "ms", *, least: float = 0.0) -> Cal
 
 
 @contextmanager
-def pair(node: dict[str, Any] | None = None, **settings: object) -> Any:
+def pair(node: dict[str, Any] | None = None, **settings: Any) -> Iterator[Nodes]:
     """A gateway with its primary, node-a, and its standby, node-b; both known to be healthy if they are probed."""
     fields = node or {}
     with ExitStack() as stack:
@@ -212,7 +212,8 @@ def unprobed_ejection() -> float:
             assert b"node-b" == gateway.ask()
         status = gateway.control("status")
         assert "node-b" == status["active"]["tcp"]
-        return float(status["nodes"][0]["stats"]["tcp_conns_failed"])
+        failed: int = status["nodes"][0]["stats"]["tcp_conns_failed"]
+        return float(failed)
 
 
 @row("probe none, threshold 1: switches in 1.5 s", 1, "switches", least=1)
@@ -230,7 +231,7 @@ def unprobed_flaps() -> float:
 # --- draining and reloading -----------------------------------------------------------------------
 
 
-def closed_after(command: str, **settings: object) -> float:
+def closed_after(command: str, **settings: Any) -> float:
     with pair(**settings) as (gateway, *_), gateway.connect() as conn:
         conn.sendall(b"hi")
         conn.recv(100)

@@ -3,6 +3,7 @@
 Here on virtual time, with the jitter of the probes; `test_real.py` takes a sample on real processes.
 """
 
+import os
 import random
 
 import attrs
@@ -20,7 +21,7 @@ from tests.tasks.looking import has, when
 from tests.tasks.world import CLIENT, GATEWAY, World, node_at, running
 
 DUST = 1e-6
-ROUNDS = 2  # failures at random moments, in each cell of the grid
+ROUNDS = 1 if os.environ.get("HYPOTHESIS_PROFILE", "default") == "default" else 10  # random moments, in each cell
 WINDOW = 0.5  # seconds in which failures of clients are remembered: no longer, so that each round is a new story
 
 

@@ -112,6 +112,18 @@ async def test_a_udp_probe_speaks_for_both_transports(transport: Transport, auto
         assert exact(INTERVAL + 2 * FAST) == await switched(world, died, transport)
 
 
+async def test_a_datagram_that_died_with_its_server_holds_nothing_up(autojump_clock: MockClock) -> None:
+    """Its probe has no answer and no refusal; those after it have one, and theirs is the newer news."""
+    async with running(tuned(*each(probe=ProbeKind.UDP))) as world:
+        await just_after_a_probe(world, UDP)
+        world.nodes["node-a"].reply = lambda _: None
+        await trio.sleep(INTERVAL + FAST / 2)  # one is taken in that time, and not answered any more
+        died = now()
+        world.nodes["node-a"].kill()
+
+        assert exact(FAST / 2 + 2 * FAST) == await switched(world, died)
+
+
 # --- a node that is silent ------------------------------------------------------------------------
 
 

@@ -38,6 +38,16 @@ def test_a_refusal_takes_an_interval_at_most_and_the_fast_steps() -> None:
     assert (0.0, 1.1) == bounds(REFUSED, failure_threshold=1)
 
 
+def test_a_datagram_that_died_with_its_server_is_waited_for_or_overtaken() -> None:
+    """TCP has no such thing: the kernel of a dead process resets its connections."""
+    for transport in (TCP, UDP):
+        assert (0.1, 1.2) == bounds(REFUSED, node=WORDY, transport=transport)
+    assert (0.0, 1.1) == bounds(REFUSED, node=WORDY, transport=UDP, failure_threshold=1)
+    assert (0.0, 0.8) == bounds(REFUSED, node=WORDY, transport=UDP, failure_threshold=1, probe_interval=0.1)
+    assert (0.1, 0.21) == bounds(REFUSED, node=WORDY, transport=UDP, probe_interval=0.1)
+    assert (0.1, 2.1) == bounds(REFUSED, node=WORDY, transport=UDP, probe_interval=0.1, latency=0.3)
+
+
 def test_silence_takes_one_timeout_and_not_as_many_as_the_threshold() -> None:
     """Probes overlap."""
     assert (0.9, 2.0) == bounds(SILENT)
@@ -56,9 +66,10 @@ def test_one_failure_of_a_client_may_suffice() -> None:
     """By either threshold, probed or not."""
     unprobed = tcp_node("a", probe=ProbeKind.NONE)
     for threshold in ("failure_threshold", "passive_eject_threshold"):
+        settings: dict[str, Any] = {threshold: 1}
         for node in (NODE, unprobed):
-            assert (0.0, 0.0) == bounds(REFUSED, node=node, traffic=True, **{threshold: 1})
-        assert (3.0, NEVER) == bounds(SILENT, node=unprobed, traffic=True, **{threshold: 1})
+            assert (0.0, 0.0) == bounds(REFUSED, node=node, traffic=True, **settings)
+        assert (3.0, NEVER) == bounds(SILENT, node=unprobed, traffic=True, **settings)
 
 
 def test_without_probes_one_client_proves_nothing() -> None:
