@@ -67,7 +67,7 @@ def canonical_host(host: str) -> str:
 def parse_address(text: str, *, listening: bool = False) -> Address:
     """Reads one of the forms above.
 
-    `listening` allows an empty host and port 0 (the kernel picks a port). Raises ValueError with a sentence fit to show.
+    `listening` allows an empty host and port 0 (the kernel picks one). Raises ValueError with a sentence fit to show.
     """
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")

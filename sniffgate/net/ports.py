@@ -91,6 +91,18 @@ class Conn(Closable, Protocol):
     # close(): an end of stream after what was sent; a reset if received data was left unread (the kernel's way).
 
 
+class Connecting(Closable, Protocol):
+    """A connection that is being opened, and perhaps is open already. Closing it gives the attempt up."""
+
+    def result_nowait(self) -> Conn | None:
+        """The connection if it is open, and from then on the caller's; None while it is not, or if it failed."""
+        ...
+
+    async def wait(self) -> Conn:
+        """Waits for the connection, which is the caller's then. Errors: as `Network.connect_tcp`."""
+        ...
+
+
 class Acceptor(Closable, Protocol):
     """A listening TCP socket."""
 
@@ -105,6 +117,10 @@ class Acceptor(Closable, Protocol):
         Errors: `LocalShortage` when no descriptor is left: wait before the next try. A client that went away before it
         was accepted is skipped. *Cancellation:* no client is lost: no checkpoint between accepting and returning.
         """
+        ...
+
+    def accept_nowait(self) -> Conn | None:
+        """The next client that waits already; None when there is none. Errors: `LocalShortage`."""
         ...
 
 
@@ -195,6 +211,13 @@ class Network(Protocol):
 
         `user_timeout` in seconds (0 = the system's) bounds unacknowledged data (TCP_USER_TIMEOUT, RFC 5482).
         Errors: `ConnectRefused`, `Unreachable`, `ConnectTimedOut` (the system's own limit), `LocalShortage`.
+        """
+        ...
+
+    def begin_connect(self, address: Address, *, user_timeout: float = 0.0) -> Connecting:
+        """Begins what `connect_tcp` does, without waiting; on one machine the kernel is often done by then.
+
+        Errors are told by `Connecting.wait`.
         """
         ...
 

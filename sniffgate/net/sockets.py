@@ -8,7 +8,7 @@ import trio
 from ..address import Address, canonical_host, is_ip
 from ..errors import NameUnresolved
 from .errno_map import cannot_bind
-from .tcp_sockets import SocketAcceptor, SocketConn, open_acceptor, open_conn
+from .tcp_sockets import SocketAcceptor, SocketConn, SocketConnecting, open_acceptor
 from .udp_listener import SocketDatagramPort, open_datagram_port
 from .udp_sockets import SocketDatagramConn, open_datagram_conn
 
@@ -52,7 +52,12 @@ class SocketNetwork:
 
     async def connect_tcp(self, address: Address, *, user_timeout: float = 0.0) -> SocketConn:
         """See `Network.connect_tcp`."""
-        return await open_conn(address, user_timeout)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return await SocketConnecting(address, user_timeout).wait()
+
+    def begin_connect(self, address: Address, *, user_timeout: float = 0.0) -> SocketConnecting:
+        """See `Network.begin_connect`."""
+        return SocketConnecting(address, user_timeout)
 
     def connect_udp(self, address: Address) -> SocketDatagramConn:
         """See `Network.connect_udp`."""

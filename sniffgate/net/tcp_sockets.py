@@ -6,6 +6,8 @@ import fcntl
 import socket
 import struct
 import sys
+from types import TracebackType
+from typing import Self
 
 import trio
 
@@ -14,7 +16,7 @@ from ..errors import ConnectRefused, PeerReset, Side, Unreachable
 from .binding import bind_socket, bound_address
 from .errno_map import ABANDONED, SHORTAGES, bind_failure, connect_failure, shortage
 from .owned_socket import OwnedSocket
-from .sockaddr import SockAddr, family_of, from_sockaddr, to_sockaddr
+from .sockaddr import family_of, from_sockaddr, to_sockaddr
 
 _SIOCOUTQ = 0x5411  # Linux, asm-generic/ioctls.h
 _LISTEN_QUEUE = 4096  # the kernel cuts it to net.core.somaxconn
@@ -139,9 +141,23 @@ class SocketAcceptor(OwnedSocket):
 
     async def accept(self) -> SocketConn:
         """See `Acceptor.accept`."""
+        return await self._when_ready(self._accept)
+
+    def accept_nowait(self) -> SocketConn | None:
+        """See `Acceptor.accept_nowait`."""
+        self._check_open()
+        try:
+            return self._accept()
+        except BlockingIOError:
+            return None
+
+    def _accept(self) -> SocketConn:
+        """The next client. Errors: `BlockingIOError`, `LocalShortage`."""
         while True:
             try:
-                sock, raw = await self._when_ready(self._sock.accept)
+                sock, raw = self._sock.accept()
+            except BlockingIOError:
+                raise
             except OSError as error:
                 if error.errno in SHORTAGES:
                     raise shortage(error.errno) from error
@@ -169,42 +185,89 @@ def open_acceptor(address: Address) -> SocketAcceptor:
         raise bind_failure(error, "tcp", address) from error
 
 
-async def open_conn(address: Address, user_timeout: float) -> SocketConn:
-    """Connects to a literal address. *Cancellation:* the attempt is closed. Errors: see `Network.connect_tcp`."""
-    sock: socket.socket | None = None
-    try:
-        raw = to_sockaddr(address, family_of(address))
-        sock = socket.socket(family_of(address), socket.SOCK_STREAM)
-        sock.setblocking(False)
-        _tune(sock)
-        if user_timeout:
-            _set_user_timeout(sock, user_timeout)
-        await _connect(sock, raw)
-        conn = SocketConn(sock, Side.UPSTREAM, address)
-    except OSError as error:
-        if sock:
-            sock.close()
-        raise _connect_failure(error, address) from error
-    except BaseException:
-        if sock:
-            sock.close()
-        raise
-    if conn.local.port == address.port and _is_own_peer(sock):
-        conn.abort()  # so that it leaves no TIME_WAIT on the port of the node we look for
-        raise ConnectRefused(f"{address}: nobody listens there, the attempt met itself")
-    return conn
+class SocketConnecting:
+    """A connection being opened: over at once, or when the kernel says so."""
 
+    def __init__(self, address: Address, user_timeout: float) -> None:
+        self._address = address
+        self._sock: socket.socket | None = None
+        self._conn: SocketConn | None = None
+        self._error: Exception | None = None
+        try:
+            raw = to_sockaddr(address, family_of(address))
+            sock = self._sock = socket.socket(family_of(address), socket.SOCK_STREAM)
+            sock.setblocking(False)
+            _tune(sock)
+            if user_timeout:
+                _set_user_timeout(sock, user_timeout)
+            number = sock.connect_ex(raw)
+            if number != errno.EINPROGRESS:
+                self._finish(number)
+        except OSError as error:
+            if self._sock is not None:
+                self._sock.close()
+                self._sock = None
+            self._fail(_connect_failure(error, address), error)
 
-async def _connect(sock: socket.socket, raw: SockAddr) -> None:
-    await trio.lowlevel.checkpoint_if_cancelled()
-    number = sock.connect_ex(raw)
-    if number == errno.EINPROGRESS:
-        await trio.lowlevel.wait_writable(sock)
-        number = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    else:
-        await trio.lowlevel.checkpoint()
-    if number:
-        raise OSError(number, "")
+    def result_nowait(self) -> SocketConn | None:
+        """See `Connecting.result_nowait`."""
+        conn, self._conn = self._conn, None
+        return conn
+
+    async def wait(self) -> SocketConn:
+        """See `Connecting.wait`. *Cancellation:* the attempt is given up."""
+        try:
+            if self._sock is not None:
+                await trio.lowlevel.wait_writable(self._sock)
+                self._finish(self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+            else:
+                await trio.lowlevel.checkpoint()
+            if self._error is not None:
+                raise self._error
+            conn = self.result_nowait()
+            assert conn is not None
+            return conn
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Gives the attempt up, or the connection that nobody took."""
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _finish(self, number: int) -> None:
+        """The kernel is done, with this error number (0: connected)."""
+        sock, self._sock = self._sock, None
+        assert sock is not None
+        try:
+            if number:
+                raise OSError(number, "")
+            conn = SocketConn(sock, Side.UPSTREAM, self._address)
+        except OSError as error:
+            sock.close()
+            self._fail(_connect_failure(error, self._address), error)
+            return
+        if conn.local.port == self._address.port and _is_own_peer(sock):
+            conn.abort()  # so that it leaves no TIME_WAIT on the port of the node we look for
+            self._error = ConnectRefused(f"{self._address}: nobody listens there, the attempt met itself")
+        else:
+            self._conn = conn
+
+    def _fail(self, failure: Exception, cause: OSError) -> None:
+        failure.__cause__ = cause
+        self._error = failure
 
 
 def _connect_failure(error: OSError, address: Address) -> Exception:

@@ -6,7 +6,7 @@ import trio
 
 from ..address import Address
 from ..errors import ConnectFailed, LocalShortage
-from ..net.ports import Conn, Network
+from ..net.ports import Conn, Connecting, Network
 
 STAGGER = 0.25  # seconds after which the next address is tried beside one that hangs (RFC 8305, section 5)
 
@@ -18,13 +18,20 @@ async def connect_first(
     failed: Callable[[Address, ConnectFailed | LocalShortage], None],
     *,
     user_timeout: float = 0.0,
+    begun: Connecting | None = None,
 ) -> Conn | None:
     """The first connection made to any of `addresses`; None when each has failed, as told to `failed` one by one.
 
     One that fails makes way for the next at once; beside one that hangs the next starts after a while, short enough
-    that the last one still gets its share of `timeout` seconds (which the caller enforces).
-    *Cancellation:* nothing is left open.
+    that the last one still gets its share of `timeout` seconds (which the caller enforces). `begun` is the connect to
+    the only address, where that was begun already. *Cancellation:* nothing is left open.
     """
+    if len(addresses) == 1:
+        try:
+            return await (begun or network.begin_connect(addresses[0], user_timeout=user_timeout)).wait()
+        except (ConnectFailed, LocalShortage) as error:
+            failed(addresses[0], error)
+            return None
     stagger = min(STAGGER, timeout / (len(addresses) + 1))
     winners: list[Conn] = []
 

@@ -33,6 +33,11 @@ class Slots:
     held: int = 0
     _freed: trio.Event = attrs.field(factory=trio.Event)
 
+    @property
+    def has_no_room(self) -> bool:
+        """Whether the next one has to wait."""
+        return self._full() is not None
+
     async def wait_room(self) -> None:
         """Waits until there is room, and takes nothing."""
         await trio.lowlevel.checkpoint()

@@ -1,4 +1,4 @@
-"""TCP clients: accept one, find a node that takes it, hand both to a flow inside the endpoint's lease.
+"""TCP clients: accept them, find each a node that takes it, hand both to a flow inside the endpoint's lease.
 
 Nothing is read from a client before its node is connected: until then the kernel's buffer holds what it says, so no
 byte can go to two nodes and none is lost.
@@ -7,69 +7,22 @@ byte can go to two nodes and none is lost.
 import logging
 from collections.abc import Callable
 
-import attrs
 import trio
 
-from ..address import Address
-from ..config.schema import ListenerConfig, Transport
-from ..errors import ConnectFailed, LocalShortage, NameUnresolved
+from ..config.schema import ListenerConfig
+from ..errors import LocalShortage
 from ..net.ports import Acceptor, Conn
 from ..net.relay import EndReason
-from ..state.events import FailureKind
-from ..state.model import Endpoint, Route, RouteKey, RouteMode, State
-from ..state.verdict import is_enabled, is_usable
-from .connect import connect_first
+from ..state.model import State
 from .leases import LeaseBook
+from .search import Searches
 from .services import Services, Slots
-from .tcp_flow import NOBODY, TRIAL_PROOF, Arrival, Flow, record, run_flow
+from .tcp_flow import Arrival, record
 
 log = logging.getLogger("sniffgate")
 
-NEVER = float("inf")
-SLOWER_THAN_USUAL = 3  # a connect hangs when it takes this many times the endpoint's last one
 STARVED_PAUSE = 0.1  # seconds between accepts while descriptors are short, as trio.serve_listeners has it
-
-
-@attrs.define(eq=False)
-class Attempt:
-    """A try to connect to one endpoint; cancelled when the endpoint may not be used any more."""
-
-    endpoint: Endpoint
-    pool: str
-    configured: Address
-    on_trial: bool = False
-    entered: RouteKey | None = None  # the route whose flows in progress it counts among
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
-
-    def may_go_on(self, state: State) -> bool:
-        """Whether a flow that is not established yet may still be for the endpoint, and there."""
-        node = state.config.node(self.endpoint.node)
-        if node is None or node.pool != self.pool or node.tcp != self.configured or not is_enabled(state, node):
-            return False
-        route = state.routes[RouteKey(node.pool, Transport.TCP)]
-        return (
-            is_usable(state, node, self.endpoint)
-            or route.trial == node.name
-            or (route.mode is RouteMode.FAIL_OPEN and node.name in route.active)
-        )
-
-
-@attrs.define(eq=False)
-class Search:
-    """One client's search for a node: one try after another, or side by side where one hangs. The first one wins."""
-
-    running: set[Attempt] = attrs.field(factory=set)
-    winner: tuple[Attempt, Conn] | None = None
-    has_failed: bool = False  # the last try to end did: the next one follows at once
-    hedge_at: float = 0.0  # when the last one to start counts as hanging, Trio's clock
-    is_over: bool = False  # what connects from now on is closed without a byte
-    changed: trio.Event = attrs.field(factory=trio.Event)
-
-    def wake(self) -> None:
-        """Something happened to a try."""
-        self.changed.set()
-        self.changed = trio.Event()
-
+BATCH = 8  # clients taken in before others get their turn: each costs some 100 us
 
 Settings = Callable[[], ListenerConfig]  # the listener's configuration as it is now: a reload may change it
 
@@ -80,40 +33,42 @@ class TcpIntake:
     def __init__(
         self, services: Services, leases: LeaseBook, slots: Slots, arrivals: trio.Nursery, settings: Settings
     ) -> None:
-        """`arrivals` holds the clients without a node and the keepers of leases."""
+        """`arrivals` holds the clients without a node, the tries to connect and the keepers of leases."""
         self._services = services
         self._leases = leases
         self._slots = slots
         self._arrivals = arrivals
         self._settings = settings
-        self._attempts: set[Attempt] = set()
+        self._searches = Searches(services, leases, arrivals, settings, self._leave)
 
     async def serve_forever(self, acceptor: Acceptor) -> None:
         """Accepts clients until cancelled; full slots leave them in the kernel's backlog."""
         while True:
             await self._slots.wait_room()
             try:
-                client = await acceptor.accept()
+                self._take_in(await acceptor.accept())
+                for _ in range(BATCH - 1):
+                    if self._slots.has_no_room or (client := acceptor.accept_nowait()) is None:
+                        break
+                    self._take_in(client)
             except LocalShortage as error:
                 self._services.ledger.shortages["accept"] += 1
                 log.warning("cannot accept: %s", error)
                 await trio.sleep(STARVED_PAUSE)
-                continue
-            # no checkpoint since the accept: until its task has started the client has no other owner
-            arrival = Arrival(client, self._settings(), self._services.clock.now())
-            arrival.has_slot = self._slots.take_nowait()
-            self._arrivals.start_soon(self._welcome, arrival)
 
     def follow(self, state: State) -> None:
-        """Cancels the attempts at endpoints that may not be used any more; their clients are routed again."""
-        for attempt in list(self._attempts):
-            if not self._may_go_on(attempt, state):
-                attempt.scope.cancel()
+        """Cancels the tries at endpoints that may not be used any more; their clients are routed again."""
+        self._searches.follow(state)
 
-    def _may_go_on(self, attempt: Attempt, state: State) -> bool:
-        return attempt.pool == self._settings().pool and attempt.may_go_on(state)
-
-    # --- finding a node -------------------------------------------------------------------------------
+    def _take_in(self, client: Conn) -> None:
+        """Starts the flow of a client whose node takes it at once, or else a task for it. Synchronous: none is lost."""
+        arrival = Arrival(client, self._settings(), self._services.clock.now())
+        arrival.has_slot = self._slots.take_nowait()
+        if arrival.has_slot:
+            with self._services.containing("a TCP client"):
+                if self._searches.start_at_once(arrival):
+                    return
+        self._arrivals.start_soon(self._welcome, arrival)
 
     async def _welcome(self, arrival: Arrival) -> None:
         """Finds a node for a client and starts its flow; the client is reset when there is none."""
@@ -124,10 +79,10 @@ class TcpIntake:
                 if not arrival.has_slot:  # another listener took the last one at the same moment
                     await self._slots.take()
                     arrival.has_slot = True
-                arrival.client.set_user_timeout(arrival.listener.tcp_user_timeout)
-                outcome = await self._find_node(arrival)
+                outcome = await self._searches.find_node(arrival)
             cancelled = False
         finally:
+            self._searches.end(arrival)
             if cancelled:
                 outcome = self._leases.closing or EndReason.SHUTDOWN
             if outcome is not None:
@@ -140,177 +95,3 @@ class TcpIntake:
     def _leave(self, arrival: Arrival) -> None:
         if arrival.has_slot:
             self._slots.give_back()
-
-    async def _find_node(self, arrival: Arrival) -> EndReason | None:
-        """None once a flow owns the client, else why it has none."""
-        self._services.ledger.hedges(arrival.route).count_flow(trio.current_time())
-        search = Search()
-        try:
-            while not arrival.client.is_broken():
-                if search.winner is not None:
-                    if self._start_flow(arrival, search):
-                        return None
-                    continue
-                changed, look_again = search.changed, self._try_if_due(arrival, search)
-                if not search.running:
-                    return _reason_without_node(arrival)
-                with trio.move_on_at(look_again):
-                    await changed.wait()
-            return EndReason.CLIENT_GONE
-        finally:
-            search.is_over = True
-            if search.winner is not None:
-                self._let_go(arrival, *search.winner)
-
-    def _try_if_due(self, arrival: Arrival, search: Search) -> float:
-        """Starts a try if there is none, one has failed, or the last one hangs; when to look again (Trio's clock)."""
-        services, now = self._services, trio.current_time()
-        beside = bool(search.running) and not search.has_failed
-        if beside and now < search.hedge_at:
-            return search.hedge_at
-        arrival.listener = self._settings()
-        state = services.board.state
-        route = state.routes.get(arrival.route)
-        if route is None or arrival.failed + len(search.running) >= state.config.globals.connect_retry:
-            return NEVER  # None: a reload took the pool away
-        if beside and not (route.active or route.standbys):
-            return NEVER
-        on_trial = self._take_trial(arrival, route)
-        name = route.trial if on_trial else services.ledger.choose(route, arrival.tried)
-        node = state.config.node(name) if name is not None else None
-        if node is None or node.tcp is None or (beside and not services.ledger.hedges(arrival.route).take(now)):
-            return NEVER
-        services.ledger.hedged += beside
-        arrival.was_hedged |= beside
-        attempt = Attempt(Endpoint(node.name, Transport.TCP), node.pool, node.tcp, on_trial=on_trial)
-        self._start_try(arrival, search, attempt)
-        search.hedge_at = now + self._hedge_delay(state, attempt)
-        return search.hedge_at
-
-    def _hedge_delay(self, state: State, attempt: Attempt) -> float:
-        """Seconds after which a try without an answer is one that hangs."""
-        delay = state.config.pool(attempt.pool).hedge_delay
-        usual = self._services.ledger.of(attempt.endpoint).last_connect
-        return max(delay, SLOWER_THAN_USUAL * usual) if delay else NEVER
-
-    def _take_trial(self, arrival: Arrival, route: Route) -> bool:
-        """Whether this client is the one to prove the endpoint in probation."""
-        if route.trial is None or arrival.tried:
-            return False
-        lasting = self._services.board.state.config.globals.connect_timeout + TRIAL_PROOF
-        endpoint = Endpoint(route.trial, Transport.TCP)
-        return self._services.ledger.take_trial(endpoint, self._services.clock.now(), lasting)
-
-    def _start_try(self, arrival: Arrival, search: Search, attempt: Attempt) -> None:
-        arrival.tried |= {attempt.endpoint.node}
-        self._services.ledger.enter(arrival.route, attempt.endpoint.node)
-        attempt.entered = arrival.route
-        search.has_failed = False
-        search.running.add(attempt)
-        self._arrivals.start_soon(self._try, arrival, search, attempt)
-
-    async def _try(self, arrival: Arrival, search: Search, attempt: Attempt) -> None:
-        """Tries one node to the end, also when another has won the client: then as evidence only."""
-        conn: Conn | None = None
-        try:
-            with self._services.containing("a connect") as work:
-                conn = await self._connect(arrival, attempt)
-            if work.crashed:
-                arrival.failed += 1
-                arrival.crashed = True
-        finally:
-            search.running.discard(attempt)
-            if conn is not None and not search.is_over and search.winner is None:
-                search.winner = (attempt, conn)
-            else:
-                self._let_go(arrival, attempt, conn)
-            search.has_failed = conn is None
-            search.wake()
-
-    def _let_go(self, arrival: Arrival, attempt: Attempt, conn: Conn | None) -> None:
-        """Ends a try that no flow came of. *Closes:* `conn`, without a byte of the client sent."""
-        if conn is not None:
-            conn.close()
-        assert attempt.entered is not None
-        self._services.ledger.leave(attempt.entered, attempt.endpoint.node)
-        if attempt.on_trial:
-            self._services.ledger.end_trial(attempt.endpoint)
-
-    def _start_flow(self, arrival: Arrival, search: Search) -> bool:
-        """Hands client and node over to a flow; False when it is too late for that, and the node let go."""
-        assert search.winner is not None
-        (attempt, conn), search.winner = search.winner, None
-        state = self._services.board.state
-        if self._may_go_on(attempt, state) and not arrival.client.is_broken():
-            pool = state.config.pool(attempt.pool)
-            lease = self._leases.lease_for(state, attempt.endpoint, attempt.configured, conn.peer, pool, self._arrivals)
-            flow = Flow(arrival, conn, attempt.endpoint, lease, attempt.on_trial)
-            if lease.start(run_flow, self._services, flow, self._leave):
-                arrival.tried = NOBODY
-                if arrival.failed or arrival.was_hedged:
-                    self._services.incidents.slow(arrival.route)
-                return True
-        self._let_go(arrival, attempt, conn)
-        search.has_failed = True
-        return False
-
-    async def _connect(self, arrival: Arrival, attempt: Attempt) -> Conn | None:
-        """A connection to the node; None when it failed (reported as evidence) or the endpoint fell meanwhile."""
-        timeout = self._services.board.state.config.globals.connect_timeout
-        started = trio.current_time()
-        errors: list[ConnectFailed | LocalShortage] = []
-        addresses: tuple[Address, ...] = ()
-        attempt.scope.deadline = started + timeout
-        self._attempts.add(attempt)
-        try:
-            with attempt.scope:
-                addresses = await self._services.names.addresses(attempt.configured)
-                conn = await connect_first(
-                    self._services.network,
-                    addresses,
-                    timeout,
-                    lambda _, error: errors.append(error),
-                    user_timeout=arrival.listener.tcp_user_timeout,
-                )
-                if conn is not None:
-                    self._services.ledger.of(attempt.endpoint).last_connect = trio.current_time() - started
-                    return conn
-        except NameUnresolved as error:
-            log.info("%s: %s", attempt.endpoint, error)
-        except LocalShortage as error:
-            errors.append(error)
-        finally:
-            self._attempts.discard(attempt)
-        timed_out = attempt.scope.cancelled_caught and trio.current_time() - started >= timeout
-        if timed_out or not attempt.scope.cancelled_caught:
-            self._count_failure(arrival, attempt.endpoint, addresses, errors, timed_out=timed_out)
-        return None
-
-    def _count_failure(
-        self,
-        arrival: Arrival,
-        endpoint: Endpoint,
-        addresses: tuple[Address, ...],
-        errors: list[ConnectFailed | LocalShortage],
-        *,
-        timed_out: bool,
-    ) -> None:
-        """Reports a failed try as evidence, unless it was our own trouble, or a name's, and not the node's."""
-        arrival.failed += 1
-        failures = [error for error in errors if isinstance(error, ConnectFailed)]
-        for error in errors:
-            if isinstance(error, LocalShortage):
-                arrival.short = True
-                self._services.ledger.shortages["connect"] += 1
-                log.warning("cannot connect: %s", error)
-        if not addresses or len(failures) < len(errors):
-            return
-        kind = FailureKind.TIMEOUT if timed_out else FailureKind(failures[-1].kind)
-        self._services.ledger.of(endpoint).failed += 1
-        self._services.reporter.failed(endpoint, kind, arrival.client.peer.host)
-
-
-def _reason_without_node(arrival: Arrival) -> EndReason:
-    if arrival.crashed:
-        return EndReason.CRASHED
-    return EndReason.LOCAL_SHORTAGE if arrival.short else EndReason.NO_NODE

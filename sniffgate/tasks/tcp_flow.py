@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
 import trio
@@ -15,6 +16,9 @@ from .flow_log import FlowRecord
 from .leases import Lease
 from .services import Services
 
+if TYPE_CHECKING:
+    from .search import Search
+
 NOBODY: frozenset[str] = frozenset()  # shared: a set of its own would be 216 bytes of every flow
 TRIAL_PROOF = 1.0  # seconds without a reset that prove an endpoint in probation
 
@@ -27,6 +31,7 @@ class Arrival:
     listener: ListenerConfig
     began: float
     has_slot: bool = False
+    search: "Search | None" = None  # until there is a flow
     tried: frozenset[str] = NOBODY
     failed: int = 0  # tries that failed, as against those given up because the endpoint fell meanwhile
     was_hedged: bool = False  # a try was begun beside one that hung

@@ -40,14 +40,19 @@ class VirtualAcceptor(Waitable):
     async def accept(self) -> VirtualConn:
         """Waits for a client; one that reset its connection is skipped."""
         await self._begin()
-        while True:
-            self._check_open()
-            while self._waiting and not self._frozen:
-                conn = self._waiting.popleft()
-                if not conn.gone:
-                    return conn
-                conn.close()
+        while (conn := self.accept_nowait()) is None:
             await self._wait_change()
+        return conn
+
+    def accept_nowait(self) -> VirtualConn | None:
+        """The next client that waits already; one that reset its connection is skipped."""
+        self._check_open()
+        while self._waiting and not self._frozen:
+            conn = self._waiting.popleft()
+            if not conn.gone:
+                return conn
+            conn.close()
+        return None
 
     def begin(self, conn: VirtualConn) -> None:
         """Enters a connection whose SYN has come."""

@@ -10,13 +10,16 @@ where that is silent: buffers, retries, backlogs, refusals and their quotes. Apa
 tasks that are due together, the same calls always give the same history.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Self
 
 import trio
 
 from ..address import Address, canonical_host, is_ip
 from ..config.schema import Transport
 from ..errors import CannotBind, NameUnresolved
+from ..net.ports import Conn
 from .conditions import Fault
 from .fabric import Budget, Buffers, Fabric, Packet
 from .handshake import Handshake, VirtualAcceptor
@@ -87,6 +90,10 @@ class VirtualHost:
         conn = await Handshake(self._fabric, self._machine, local, peer).wait()
         conn.set_user_timeout(user_timeout)
         return conn
+
+    def begin_connect(self, address: Address, *, user_timeout: float = 0.0) -> "VirtualConnecting":
+        """Never done at once: the SYN leaves when somebody waits for it."""
+        return VirtualConnecting(lambda: self.connect_tcp(address, user_timeout=user_timeout))
 
     def connect_udp(self, address: Address) -> VirtualDatagramConn:
         """Opens a connected UDP socket. Errors: `Unreachable`, `LocalShortage`."""
@@ -211,3 +218,29 @@ class VirtualNetwork(VirtualHost):
 
     def _pair(self, host: str, other: str) -> frozenset[str]:
         return frozenset((self._fabric.machine(host).name, self._fabric.machine(other).name))
+
+
+class VirtualConnecting:
+    """A connection that opens once it is waited for."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Conn]]) -> None:
+        self._connect = connect
+
+    def result_nowait(self) -> Conn | None:
+        """None: a round trip takes time."""
+        return None
+
+    async def wait(self) -> Conn:
+        """Connects. Errors: as `VirtualHost.connect_tcp`."""
+        return await self._connect()
+
+    def close(self) -> None:
+        """There is nothing to give up yet."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -14,7 +14,7 @@ class Mutant:
     tests: tuple[str, ...]
 
 
-TERMS, UDP, TCP, HEALTH = "state/terms.py", "tasks/udp.py", "tasks/tcp.py", "state/health.py"
+TERMS, UDP, SEARCH, HEALTH = "state/terms.py", "tasks/udp.py", "tasks/search.py", "state/health.py"
 
 MUTANTS = (
     Mutant(
@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         fault="One try too many",
-        file=TCP,
+        file=SEARCH,
         old="arrival.failed + len(search.running) >= state.config.globals.connect_retry:",
         new="arrival.failed + len(search.running) > state.config.globals.connect_retry:",
         tests=("tests/tasks/test_tcp_flows.py::test_no_more_than_connect_retry_nodes_are_tried",),

@@ -10,12 +10,12 @@ from trio.testing import MockClock
 from sniffgate.address import Address
 from sniffgate.config.schema import ProbeKind
 from sniffgate.errors import CommandRefused, ConnectRefused
-from sniffgate.net.ports import Acceptor, Conn, DatagramConn, DatagramPort
+from sniffgate.net.ports import Acceptor, Conn, Connecting, DatagramConn, DatagramPort
 from sniffgate.net.relay import Counters, EndReason, RelayLimits
 from sniffgate.net.relay_tasks import TaskRelay
 from sniffgate.state.events import Event, OperatorDisabled
 from sniffgate.state.model import State, Verdict
-from sniffgate.testing.virtual import VirtualHost, VirtualNetwork
+from sniffgate.testing.virtual import VirtualConnecting, VirtualHost, VirtualNetwork
 from tests.tasks.tcp_world import (
     QA,
     QB,
@@ -124,6 +124,9 @@ class Fragile:
             raise Bug("in connect")
         return await self.host.connect_tcp(address, user_timeout=user_timeout)
 
+    def begin_connect(self, address: Address, *, user_timeout: float = 0.0) -> Connecting:
+        return VirtualConnecting(lambda: self.connect_tcp(address, user_timeout=user_timeout))
+
     def connect_udp(self, address: Address) -> DatagramConn:
         return self.host.connect_udp(address)
 
@@ -146,6 +149,9 @@ class FragileAcceptor:
             conn.abort()
             raise Bug("in accept")
         return conn
+
+    def accept_nowait(self) -> Conn | None:
+        return None
 
     def close(self) -> None:
         self._acceptor.close()
