@@ -53,6 +53,7 @@ class Pace:
     _hurried: int = 0  # probes ahead of the interval, since the last verdict or quiet interval
     _verdict: Verdict | None = None  # when the last probe started
     _answered: Evidence | None = None  # of live traffic: what a probe has been started for
+    _look_again: bool = False  # the last probe was started on a mere suspicion
 
     def follow(self, plan: Plan, interval: float) -> None:
         """Goes on by another plan: at once if something else is asked, otherwise `interval` after the last start."""
@@ -71,7 +72,8 @@ class Pace:
             return soonest if len(self.under_way) < rules.failure_threshold else NEVER
         may_hurry = health.verdict is not self._verdict or self._hurried < _budget(rules)
         if not self.under_way:
-            return soonest if may_hurry and _is_between_verdicts(health) else max(self.regular, soonest)
+            may_hurry = may_hurry and (self._look_again or _is_between_verdicts(health))
+            return soonest if may_hurry else max(self.regular, soonest)
         lacking = rules.failure_threshold - health.bad_streak  # failures that would make the verdict
         if may_hurry and self._silence_counts(health) and len(self.under_way) < lacking:
             return max(soonest, self.under_way[0].at + self._patience(health))
@@ -79,6 +81,10 @@ class Pace:
 
     def start(self, now: float, interval: float, health: Health) -> Started:
         """Notes that a probe starts now; the next one is due in `interval` at the latest."""
+        # The kernel resets a killed process's connections before it closes the listening socket, a millisecond or so in
+        # which a probe still succeeds: what a broken connection made suspicious is looked at twice.
+        is_suspicion = health.suspected and not health.bad_streak and self._answered != _evidence(health)
+        self._look_again = is_suspicion and not self.plan.follows
         is_quiet = now >= self.regular and (self.plan.follows or not _is_between_verdicts(health))
         if health.verdict is not self._verdict or is_quiet:
             self._hurried = 0

@@ -80,6 +80,19 @@ async def test_a_tripwire_makes_it_the_fast_steps_alone(
         assert exact(expected) == await switched(world, died)
 
 
+async def test_a_broken_connection_is_looked_at_twice(autojump_clock: MockClock) -> None:
+    """The kernel resets a dying process's connections before it closes the port: a probe in between succeeds."""
+    async with running(tuned(*each(tripwire=True))) as world:
+        await just_after_a_probe(world)
+        await trio.sleep(INTERVAL / 2)
+        died = now()
+        world.nodes["node-a"].reset_clients()
+        await trio.sleep(FAST / 2)
+        world.nodes["node-a"].kill()
+
+        assert exact(3 * FAST) == await switched(world, died)
+
+
 async def test_one_request_makes_it_the_fast_steps_alone(autojump_clock: MockClock) -> None:
     """The client's own failure is the first step."""
     async with running(tuned()) as world:
