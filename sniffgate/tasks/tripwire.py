@@ -1,6 +1,6 @@
 """The tripwire: an idle TCP connection to a node, whose breaking is the first sign that the node died.
 
-It is suspicion only: a server that closes idle connections costs one probe, never an ejection. Servers that count
+It is suspicion only: a server that closes idle connections costs a probe or two, never an ejection. Servers that count
 connections broken off before they said anything (MySQL's max_connect_errors) are better left without one.
 """
 
