@@ -33,12 +33,19 @@ class EngineRelay:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Runs the engine's thread until `stop` and the last flow is over.
 
-        Shielded: flows that are cancelled need it to let go of their sockets. Errors: a crash of the engine itself.
+        Shielded: flows that are cancelled need it to let go of their sockets. Errors: a crash of the engine itself, or
+        an OSError before it has started.
         """
         with trio.CancelScope(shield=True):
             self.loop.clock = trio.lowlevel.current_clock().current_time
-            task_status.started()
-            await trio.to_thread.run_sync(self.loop.run, limiter=trio.CapacityLimiter(1))
+            self.loop.open()
+            try:
+                task_status.started()
+                await trio.to_thread.run_sync(self.loop.run, limiter=trio.CapacityLimiter(1))
+            finally:
+                for front in self._fronts.values():  # only after a crash
+                    front.fail()
+                self.loop.close()
 
     def stop(self) -> None:
         """Makes `run` return once every flow is over."""
@@ -83,21 +90,26 @@ class EngineRelay:
     has_passages = True
 
     async def receive_forever(self, front: DatagramPort, take: Callable[[Datagram], None]) -> None:
-        """See `Relay.receive_forever`. *Cancellation:* when the engine does not touch the socket any more."""
+        """See `Relay.receive_forever`. *Cancellation:* when the engine does not touch the socket any more.
+
+        Errors: `RuntimeError` when the engine cannot serve it.
+        """
         token = trio.lowlevel.current_trio_token()
-        entry = Front(self.loop, cast("SocketDatagramPort", front), take, token.run_sync_soon)
         parked = _Parked(token)
+        entry = Front(
+            self.loop,
+            cast("SocketDatagramPort", front),
+            take,
+            token.run_sync_soon,
+            lambda front: parked.wake_soon(by_itself=front.has_failed),
+        )
         self._fronts[front] = entry
-
-        def close() -> None:
-            entry.close()
-            parked.wake_soon(by_itself=False)
-
         self.loop.call(entry.open)
         try:
-            await parked.wait(lambda: self.loop.call(close))
+            await parked.wait(lambda: self.loop.call(entry.close))
         finally:
             del self._fronts[front]
+        raise RuntimeError("the relay engine cannot watch a listening socket, or has ended")
 
     async def carry(self, front: DatagramPort, passage: Passage) -> Parting:
         """See `Relay.carry`."""
@@ -156,8 +168,9 @@ class _Parked:
         self._token.run_sync_soon(self._wake, by_itself)
 
     def _wake(self, by_itself: bool) -> None:
-        assert self._task is not None
+        task, self._task = self._task, None
+        assert task is not None
         if self._raise_cancel is not None and not by_itself:
-            trio.lowlevel.reschedule(self._task, outcome.capture(self._raise_cancel))
+            trio.lowlevel.reschedule(task, outcome.capture(self._raise_cancel))
         else:
-            trio.lowlevel.reschedule(self._task)
+            trio.lowlevel.reschedule(task)

@@ -74,7 +74,7 @@ class EngineFlow:
 
     __slots__ = (
         "client", "counters", "crashed", "half_closed", "holding", "last_byte", "limits", "loop", "node",
-        "on_first_byte", "on_over", "over", "reason", "survivor", "timed_out",
+        "on_first_byte", "on_over", "over", "reason", "survivor", "timed_out", "timers",
     )  # fmt: skip
 
     def __init__(
@@ -104,6 +104,7 @@ class EngineFlow:
         self.timed_out: EndReason | None = None
         self.over = False
         self.crashed = False
+        self.timers = 0  # that the loop has set for it
         self.holding = False  # when it was over: bytes of it were in our hands, or had been lost there
 
     # --- what the loop calls --------------------------------------------------------------------------
@@ -156,12 +157,12 @@ class EngineFlow:
         if not size:
             self._ended(end)
             return
+        mate = end.mate
+        if mate.deaf:
+            return  # not a byte of the flow any more: it neither counts nor keeps the flow from being idle
         self.last_byte = self.loop.now
         if self.on_first_byte is not None and not end.is_client:
             self._announce()
-        mate = end.mate
-        if mate.deaf:
-            return
         try:
             sent = mate.sock.send(buffer[:size])
         except BlockingIOError:
@@ -298,7 +299,9 @@ class EngineFlow:
         if end.ended:
             self._lost(end)
         else:
-            self.loop.watch(end, (end.interest & ~EPOLLOUT) | EPOLLIN)
+            # Not read from while its own last bytes wait for its mate: the reset would be reported again and again.
+            reading = 0 if end.mate.is_held_up else EPOLLIN
+            self.loop.watch(end, (end.interest & ~EPOLLOUT) | reading)
             if not end.mate.eof:
                 self.loop.watch(end.mate, end.mate.interest | EPOLLIN)
 

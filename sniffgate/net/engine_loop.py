@@ -1,7 +1,8 @@
 """The thread of the relay engine: an epoll set, a queue of commands, timers. No lock is held across a system call.
 
-Commands run between batches of events and never inside one, so no descriptor is given back while an event for it may be
-waiting in the batch. Registering is the exception: it is two atomic steps and may be done from any thread.
+Commands come from Trio's thread and run between batches of events. Registering is the exception: it is two atomic
+steps, done by Trio's thread itself. A flow that ends by itself may have its descriptors closed, and used again, while
+an old event waits in the batch; so an event is no more than a hint, and whatever it tells is found out anew.
 """
 
 import contextlib
@@ -23,11 +24,15 @@ _IN = select.EPOLLIN
 _OUT = select.EPOLLOUT
 _BROKEN = select.EPOLLERR | select.EPOLLHUP
 EVENTS_PER_POLL = 256
+FEW_TIMERS = 64  # are not worth tidying up
 DATAGRAM_BYTES = 65535  # more than any payload, so that none is cut
 
 
 class EngineLoop:
-    """One epoll set and the flows in it. `run` is the thread; `attach` to `call` may be called from any thread."""
+    """One epoll set and the flows in it. `run` is the engine's thread; `open` to `close` belong to Trio's."""
+
+    _epoll: select.epoll
+    _wake: int
 
     def __init__(self) -> None:
         self.now = time.monotonic()
@@ -36,9 +41,6 @@ class EngineLoop:
         self.clock: Callable[[], float] = time.monotonic
         self.pipes = PipePool()
         self.wakeups = 0  # polls that returned; for tests that idle costs nothing
-        self._epoll = select.epoll()
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._epoll.register(self._wake, _IN)
         self._ends: dict[int, End] = {}
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._commands: deque[Callable[[], None]] = deque()
@@ -46,21 +48,41 @@ class EngineLoop:
         self._stopping = False
         self._is_over = False
         self._timers: list[tuple[float, int, EngineFlow]] = []
+        self._stale_timers = 0  # of flows that are over
         self._order = itertools.count()
 
-    # --- from any thread ------------------------------------------------------------------------------
+    # --- in Trio's thread -----------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Takes what `run` needs from the kernel. Errors: OSError."""
+        self._epoll = select.epoll()
+        try:
+            self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        except OSError:
+            self._epoll.close()
+            raise
+        self._epoll.register(self._wake, _IN)
 
     def attach(self, flow: EngineFlow) -> None:
         """Starts relaying. Both sockets are the engine's until `flow.on_over` was called."""
-        if flow.limits.idle:
-            self.call(lambda: self.set_timer(flow))
+        if self._is_over:
+            raise RuntimeError("the relay engine has ended")
+        flow.last_byte = time.monotonic()  # not `now`, which is as old as the last event
         for end in (flow.client, flow.node):
             self._ends[end.fd] = end
             end.interest = _IN
-        for end in (flow.client, flow.node):
-            with contextlib.suppress(FileExistsError):  # the other end's first event came first, and concerned this one
-                self._epoll.register(end.fd, end.interest or NO_INTEREST)
-        if flow.over:  # the same, and it was the last one too
+        try:
+            for end in (flow.client, flow.node):
+                with contextlib.suppress(FileExistsError):  # the other end's first event came first, and concerned it
+                    self._epoll.register(end.fd, end.interest or NO_INTEREST)
+        except OSError:  # no room: fs.epoll.max_user_watches, or memory
+            log.exception("the kernel watches no more sockets")
+            flow.crashed = True
+            self.detach(flow)  # the first end may be in use already
+            return
+        if flow.limits.idle:
+            self.call(lambda: self.set_timer(flow))
+        if flow.over:  # the other end's first event was the flow's last one too
             for end in (flow.client, flow.node):
                 with contextlib.suppress(FileNotFoundError):
                     self._epoll.unregister(end.fd)
@@ -83,6 +105,24 @@ class EngineLoop:
             self._woken = True
             os.eventfd_write(self._wake, 1)
 
+    def close(self) -> None:
+        """Gives everything back, once `run` has returned or if it never began; flows that a crash left are let go.
+
+        Not at the end of `run`: commands come from this thread, and until they cannot come any more there has to be
+        a wake-up call to make and a queue that somebody looks at.
+        """
+        try:
+            for end in list(self._ends.values()):
+                end.flow.crashed = True
+                self.finish(end.flow)
+            self._is_over = True
+            while self._commands:
+                self._commands.popleft()()
+        finally:
+            self.pipes.close()
+            self._epoll.close()
+            os.close(self._wake)
+
     def __len__(self) -> int:
         """Flows being relayed."""
         return len(self._ends) // 2
@@ -90,34 +130,35 @@ class EngineLoop:
     # --- in the engine's thread -----------------------------------------------------------------------
 
     def run(self) -> None:
-        """Relays until stopped. A crash comes out after every flow was let go. *Closes:* epoll set and pipes."""
-        try:
-            while not (self._stopping and not self._ends and not self._handlers):
-                events = self._epoll.poll(self._timeout(), EVENTS_PER_POLL)
-                self.wakeups += 1
-                self.now = time.monotonic()
-                for fd, event in events:
-                    end = self._ends.get(fd)
-                    if end is not None:
-                        self._dispatch(end, event)
-                    elif (handler := self._handlers.get(fd)) is not None:
-                        handler(event)
-                self._run_commands()
-                self._run_timers()
-        finally:
-            for end in list(self._ends.values()):
-                self.finish(end.flow)
-            self._is_over = True
+        """Relays until stopped. Errors: a crash of the engine itself."""
+        while not (self._stopping and not self._ends and not self._handlers):
+            events = self._epoll.poll(self._timeout(), EVENTS_PER_POLL)
+            self.wakeups += 1
+            self.now = time.monotonic()
+            for fd, event in events:
+                end = self._ends.get(fd)
+                if end is not None:
+                    self._dispatch(end, event)
+                elif (handler := self._handlers.get(fd)) is not None:
+                    handler(event)
+                elif fd == self._wake:
+                    # Read for each event, whatever was run before: `call` may have been between its two last steps
+                    # while its command was run, and a wake-up call that nobody takes would come again for ever.
+                    with contextlib.suppress(BlockingIOError):
+                        os.eventfd_read(self._wake)
+                    self._woken = False  # before the commands: one that is added from here on wakes the loop again
             while self._commands:
                 self._commands.popleft()()
-            self.pipes.close()
-            self._epoll.close()
-            os.close(self._wake)
+            self._run_timers()
 
     def add(self, fd: int, interest: int, handler: Callable[[int], None]) -> None:
         """Calls `handler` with the events of `fd`, in this thread."""
         self._handlers[fd] = handler
         self._epoll.register(fd, interest)
+
+    def change(self, fd: int, interest: int) -> None:
+        """Makes `interest` what is waited for at `fd`, errors aside."""
+        self._epoll.modify(fd, interest or NO_INTEREST)
 
     def remove(self, fd: int) -> None:
         """Forgets `fd`."""
@@ -146,15 +187,20 @@ class EngineLoop:
         if interest == end.interest or end.flow.over:
             return
         end.interest = interest
-        try:
-            self._epoll.modify(end.fd, interest or NO_INTEREST)
-        except FileNotFoundError:  # `attach` is half way through
-            self._epoll.register(end.fd, interest or NO_INTEREST)
+        while True:
+            try:
+                self._epoll.modify(end.fd, interest or NO_INTEREST)
+                return
+            except FileNotFoundError:  # `attach` is half way through, and may be quicker than this
+                with contextlib.suppress(FileExistsError):
+                    self._epoll.register(end.fd, interest or NO_INTEREST)
+                    return
 
     def set_timer(self, flow: EngineFlow) -> None:
         """See `Loop.set_timer`."""
         when, _ = flow.deadline()
         if when < float("inf"):
+            flow.timers += 1
             heapq.heappush(self._timers, (when, next(self._order), flow))
 
     def finish(self, flow: EngineFlow) -> None:
@@ -162,6 +208,7 @@ class EngineLoop:
         if flow.over:
             return
         flow.over = True
+        self._forget_timers(flow)
         for end in (flow.client, flow.node):
             if self._ends.get(end.fd) is end:
                 del self._ends[end.fd]
@@ -177,20 +224,24 @@ class EngineLoop:
     def _timeout(self) -> float:
         return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else -1
 
-    def _run_commands(self) -> None:
-        if not self._woken:
-            return
-        self._woken = False  # before looking: a command added from here on wakes the loop again
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wake)
-        while self._commands:
-            self._commands.popleft()()
+    def _forget_timers(self, flow: EngineFlow) -> None:
+        """Drops timers of flows that are over, once they are the greater part.
+
+        Left until they are due they would keep every flow of the last minutes or hours in memory.
+        """
+        self._stale_timers += flow.timers
+        if self._stale_timers > max(FEW_TIMERS, len(self._timers) // 2):
+            self._timers = [entry for entry in self._timers if not entry[2].over]
+            heapq.heapify(self._timers)
+            self._stale_timers = 0
 
     def _run_timers(self) -> None:
         while self._timers and self._timers[0][0] <= self.now:
             _, _, flow = heapq.heappop(self._timers)
             if flow.over:
+                self._stale_timers -= 1
                 continue
+            flow.timers -= 1
             when, reason = flow.deadline()
             if when > self.now:
                 self.set_timer(flow)

@@ -78,12 +78,13 @@ class Legs:
             leg.second_tries.append(payload)
             self._ask_to_be_told(leg)
         self._copies.keep(leg, leg.conn.peer, payload, now)
+        size = len(payload)
         try:
             leg.conn.send_nowait(payload)
         except LocalShortage:
             self.drop("send")
         else:
-            leg.counters.up += len(payload)
+            leg.counters.up += size  # no call in this line: the relay's thread may be adding to the same counter
         leg.sent += 1
         if leg.sent >= CARRY_AFTER and self._may_carry(leg):
             leg.nap.cancel()  # let the relay take over
@@ -117,14 +118,18 @@ class Legs:
         try:
             await self._services.relay.carry(self.front, passage)
         finally:
-            leg.session.seen, leg.session.awaits_reply = leg.session.last_seen, leg.session.is_asking
+            leg.note_reply(leg.last_reply)  # the next passage knows nothing of it
+            leg.session.note_passage(passage)
             for reason, count in (("send", passage.lost_up), ("reply", passage.lost_down)):
                 if count:
                     self._services.ledger.dropped_datagrams[reason] += count
+        if self.winding_down is not None and not leg.session.is_asking:  # answered after it was asked about that
+            self._end(leg.session, self.winding_down)
 
     def divert(self, leg: Leg) -> None:
         """The session has left `leg`: its client's datagrams are not for it any more."""
         if leg.passage is not None:
+            leg.session.note_passage(leg.passage)
             self._services.relay.divert(leg.passage)
 
     def _ask_to_be_told(self, leg: Leg) -> None:

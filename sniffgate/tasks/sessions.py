@@ -94,9 +94,12 @@ class Session:
 
     @property
     def last_seen(self) -> float:
-        """When the last datagram passed, either way."""
-        passage = None if self.leg is None else self.leg.passage
-        return self.seen if passage is None else max(self.seen, passage.heard_at, passage.replied_at)
+        """When the last datagram passed, either way, late replies of legs that were left included."""
+        seen = self.seen
+        for leg in (self.leg, *self.left):
+            if leg is not None and leg.passage is not None:
+                seen = max(seen, leg.passage.heard_at, leg.passage.replied_at)
+        return seen
 
     @property
     def is_asking(self) -> bool:
@@ -105,6 +108,11 @@ class Session:
         if passage is None or max(passage.heard_at, passage.replied_at) <= self.seen:
             return self.awaits_reply
         return passage.heard_at > passage.replied_at
+
+    def note_passage(self, passage: Passage) -> None:
+        """Remembers what passed by itself: the passage is over, or its leg is left."""
+        if (seen := max(passage.heard_at, passage.replied_at)) > self.seen:
+            self.seen, self.awaits_reply = seen, passage.heard_at > passage.replied_at
 
     def take_leg(self, leg: Leg) -> None:
         """Goes on at `leg`."""
