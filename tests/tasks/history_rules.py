@@ -10,12 +10,12 @@ import trio
 
 from sniffgate.address import Address
 from sniffgate.config.schema import Config, ProbeKind, RouteKey, Strategy, Transport
-from sniffgate.net.ports import Acceptor, Conn, DatagramConn, DatagramPort
+from sniffgate.net.ports import Acceptor, Conn, Connecting, DatagramConn, DatagramPort
 from sniffgate.state.model import Endpoint, Mark, RouteMode, State, Verdict
 from sniffgate.state.verdict import is_enabled, is_usable, override_of
 from sniffgate.tasks.leases import Lease
 from sniffgate.tasks.listener import Listener
-from sniffgate.testing.virtual import VirtualHost
+from sniffgate.testing.virtual import VirtualConnecting, VirtualHost
 from tests.tasks.history import INF, TCP, UDP, Spec
 
 DUST = 1e-6  # of adding floats
@@ -57,9 +57,15 @@ class Watched:
         return await self._host.listen_udp(address)
 
     async def connect_tcp(self, address: Address, *, user_timeout: float = 0.0) -> Conn:
+        return await self.begin_connect(address, user_timeout=user_timeout).wait()
+
+    def begin_connect(self, address: Address, *, user_timeout: float = 0.0) -> Connecting:
         client = _client.get()
         if client is None:  # a probe or a tripwire
-            return await self._host.connect_tcp(address, user_timeout=user_timeout)
+            return self._host.begin_connect(address, user_timeout=user_timeout)
+        return VirtualConnecting(lambda: self._connect_for(client, address, user_timeout))
+
+    async def _connect_for(self, client: Address, address: Address, user_timeout: float) -> Conn:
         others, now = self.tries[client], trio.current_time()
         after_failure = any(each.ended == now and not each.ok for each in others)
         this = Try(
@@ -90,7 +96,13 @@ class _WatchedAcceptor:
         return self._acceptor.address
 
     async def accept(self) -> Conn:
-        conn = await self._acceptor.accept()
+        return self._known(await self._acceptor.accept())
+
+    def accept_nowait(self) -> Conn | None:
+        conn = self._acceptor.accept_nowait()
+        return None if conn is None else self._known(conn)
+
+    def _known(self, conn: Conn) -> Conn:
         _client.set(conn.peer)
         self._accepted.append((trio.current_time(), conn.peer))
         return conn
@@ -322,7 +334,7 @@ def wrong_verdicts(state: State, specs: tuple[Spec, ...], weather: Weather, now:
             if not any(weather.fault(spec, each) for each in decisive(spec, transport, together=together)):
                 if not is_usable(state, node, endpoint):
                     yield f"{endpoint} counts as {health.verdict.value}, and all is well with it"
-                elif health.verdict is Verdict.UNKNOWN and not node.udp_follows:
+                elif health.verdict is Verdict.UNKNOWN and not (transport is UDP and node.udp_follows):
                     yield f"{endpoint} was never probed"
 
 
