@@ -41,6 +41,7 @@ from .tasks.watch import watch_config
 
 log = logging.getLogger("sniffgate")
 
+RECORDING_PATIENCE = 2.0  # seconds the event log's last lines may take to reach the disk
 SWITCH_INTERVAL = 0.0005  # seconds that Trio's thread and the relay engine may make each other wait
 
 
@@ -200,7 +201,8 @@ class _FileRun:
         finally:
             if control is not None:
                 control.close()
-            await recording.close()
+            with trio.move_on_after(RECORDING_PATIENCE, shield=True):
+                await recording.close()
 
     async def _watch(self, gateway: Gateway, reloader: Reloader) -> None:
         if is_regular(self.path):

@@ -39,7 +39,10 @@ def config_for(
     listeners: tuple[ListenerConfig, ...] | None = None,
     **globals_: object,
 ) -> Config:
-    """A configuration with one TCP and one UDP listener and the given nodes; `globals_` are attributes of GlobalConfig."""
+    """A configuration with one TCP and one UDP listener and the given nodes.
+
+    `globals_` are attributes of GlobalConfig.
+    """
     settings = GlobalConfig(**globals_)  # type: ignore[arg-type]  # names and types are GlobalConfig's own
     if listeners is None:
         listeners = (
