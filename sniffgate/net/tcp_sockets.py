@@ -201,8 +201,12 @@ class SocketConnecting:
             if user_timeout:
                 _set_user_timeout(sock, user_timeout)
             number = sock.connect_ex(raw)
-            if number != errno.EINPROGRESS:
-                self._finish(number)
+            if number == errno.EINPROGRESS:
+                # Always the first answer: what the peer said meanwhile is only looked at when the call returns. On
+                # loopback it has said all by then.
+                number = sock.connect_ex(raw)
+            if number not in (errno.EINPROGRESS, errno.EALREADY):
+                self._finish(0 if number == errno.EISCONN else number)
         except OSError as error:
             if self._sock is not None:
                 self._sock.close()
