@@ -6,6 +6,7 @@ Absolute figures move from machine to machine, and with what else the machine do
 """
 
 import argparse
+import compileall
 import json
 import os
 import platform
@@ -14,6 +15,7 @@ import sys
 import traceback
 from pathlib import Path
 
+import sniffgate
 from tests.scenarios.processes import Backend, Gateway, clock
 from tests.scenarios.rows import ROWS, Row
 
@@ -61,6 +63,7 @@ def main() -> int:
     options.add_argument("--runs", type=int, default=5)
     options.add_argument("--json", type=Path, metavar="FILE")
     chosen = options.parse_args()
+    compileall.compile_dir(str(Path(sniffgate.__file__).parent), quiet=2)  # as an installation has it
     load = os.getloadavg()
     print(f"{platform.release()}, {os.cpu_count()} cores, Python {platform.python_version()}, load {load[0]:.2f}")
     print(f"one look at the status: {look_cost():.2f} ms; runs: {chosen.runs}\n")

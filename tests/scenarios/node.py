@@ -75,6 +75,7 @@ class Node:
     def obey(self, number: int) -> None:
         """Does what a signal asks."""
         if number == signal.SIGUSR1:
+            self.answer_datagrams()  # what was taken is not to be blamed on the gateway
             self.ready.unregister(self.udp)
             self.udp.close()
         elif number == signal.SIGUSR2:

@@ -146,7 +146,8 @@ class Gateway:
         while True:
             conn = socket.socket()
             conn.settimeout(LIMIT)
-            if conn.connect_ex(("127.0.0.1", port)) == 0:
+            is_open = conn.connect_ex(("127.0.0.1", port)) == 0
+            if is_open and conn.getsockname() != conn.getpeername():  # a client may be given that very port
                 conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 return conn
             conn.close()
