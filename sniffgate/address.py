@@ -3,6 +3,7 @@
 Forms: `host:port`, `[v6]:port`, `[v6%zone]:port` and, for listening, `:port` (every address, both families).
 """
 
+import functools
 import ipaddress
 import re
 
@@ -44,6 +45,7 @@ class Address:
         return self.is_literal and ipaddress.ip_address(canonical_host(self.host).partition("%")[0]).is_loopback
 
 
+@functools.lru_cache(maxsize=4096)  # asked for each new flow, about the same few hosts
 def is_ip(host: str) -> bool:
     """True when `host` is a literal IPv4 or IPv6 address, zone allowed."""
     try:

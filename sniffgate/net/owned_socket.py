@@ -17,6 +17,7 @@ class OwnedSocket:
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
         self._sock = sock
+        self._waiting = 0  # tasks that wait on it
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} fd={self._sock.fileno()}>"
@@ -50,6 +51,8 @@ class OwnedSocket:
         self.close()
 
     def _wake_waiters(self) -> None:
+        if not self._waiting:  # asking Trio costs more than the rest of closing, and most flows never wait here
+            return
         with contextlib.suppress(RuntimeError):  # outside a Trio run nobody can be waiting
             trio.lowlevel.notify_closing(self._sock)
 
@@ -76,9 +79,16 @@ class OwnedSocket:
             return result
         while True:
             with contextlib.suppress(trio.ClosedResourceError):  # closed, or woken to look again
-                await wait(self._sock)
+                await self._wait(wait)
             self._check_open()
             try:
                 return attempt()
             except BlockingIOError:
                 continue
+
+    async def _wait(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
+        self._waiting += 1
+        try:
+            await wait(self._sock)
+        finally:
+            self._waiting -= 1

@@ -69,7 +69,7 @@ class SocketConn(OwnedSocket):
                 try:
                     sent += self._sock.send(rest[sent:])
                 except BlockingIOError:
-                    await trio.lowlevel.wait_writable(self._sock)
+                    await self._wait(trio.lowlevel.wait_writable)
                     waited = True
                 except OSError as error:
                     raise self._broken(error) from error
