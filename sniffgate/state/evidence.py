@@ -59,11 +59,15 @@ def after_traffic(state: State, event: Forwarded, when: Moment) -> Mapping[Endpo
         case ForwardSucceeded():
             return {endpoint: rules.forward_succeeded(health, when, probed=node.is_probed)}
         case TripwireFired():
-            return {endpoint: rules.suspect(health, "connection broken by the node")}
+            after = rules.suspect(health, "connection broken by the node")
         case ForwardFailed():
-            return {endpoint: _forward_failed(state, node, health, event, when)}
+            after = _forward_failed(state, node, health, event, when)
         case _:
             assert_never(event)
+    if after.suspected and node.spokesman is endpoint.transport.sibling:
+        # the doubt is the probed one's to clear up: nobody looks at this endpoint but through it
+        return {endpoint: after, endpoint.sibling: rules.suspect(state.health[endpoint.sibling], after.last_error)}
+    return {endpoint: after}
 
 
 def _silence_heals(state: State, node: NodeConfig, endpoint: Endpoint) -> bool:

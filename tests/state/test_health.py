@@ -81,6 +81,15 @@ def test_a_probe_that_does_not_speak_counts_for_nothing() -> None:
     assert story.bad(udp("a"), 3).state is before
 
 
+def test_trouble_of_an_endpoint_that_is_spoken_for_is_looked_into_by_who_speaks() -> None:
+    """Only the speaking transport is probed: unless it hears of the doubt, nobody looks before the next interval."""
+    story = Story(both_node("a", probe=ProbeKind.TCP), both_node("b")).good(A, 2).refused(udp("a"))
+    assert story.health(A).suspected
+    assert Verdict.HEALTHY is story.verdict(A)
+
+    assert not story.good(A).health(A).suspected
+
+
 def test_a_late_probe_of_a_node_that_is_probed_no_more_counts_for_nothing() -> None:
     """Nothing but traffic could undo what it did."""
     story = Story(unprobed("a"))
