@@ -165,11 +165,13 @@ def tell_serving(state: State, member: Member, route: Route, clock: Clock, accou
 def _came_back(state: State, member: Member, route: Route, account: Account) -> None:
     """By what right it took over or joined, if it did by itself."""
     name = member.node.name
-    for switch in reversed(state.switches):
-        if switch.route == route.key and name in switch.after and name not in switch.before:
-            if switch.reason in (SwitchReason.FAILBACK, SwitchReason.REJOIN):
-                account.say(f"since epoch {switch.epoch} by {switch.reason.value} ({switch.detail})")
-            return
+    joined = [
+        switch
+        for switch in state.switches
+        if switch.route == route.key and name in switch.after and name not in switch.before
+    ]
+    if joined and joined[-1].reason in (SwitchReason.FAILBACK, SwitchReason.REJOIN):
+        account.say(f"since epoch {joined[-1].epoch} by {joined[-1].reason.value} ({joined[-1].detail})")
 
 
 def _fall(state: State, health: Health, node: NodeConfig) -> str:

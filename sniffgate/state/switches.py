@@ -14,7 +14,7 @@ from .events import (
     OperatorSwitched,
 )
 from .model import RECENT_SWITCHES, Endpoint, Route, RouteKey, RouteMode, State, Switch, SwitchReason, Verdict
-from .verdict import culprits, healthy_since, is_usable, override_of, verdict_of
+from .verdict import culprits, healthy_since, is_usable, verdict_of
 
 MOST_TOLD = 8  # endpoints in the detail of one switch
 
@@ -113,11 +113,8 @@ def _right(state: State, endpoint: Endpoint, reason: SwitchReason) -> str:
     """Why an endpoint may be active again."""
     node = state.config.member(endpoint).node
     pool = state.config.pool(node.pool)
-    words = f"{endpoint} {verdict_of(state, node, endpoint).value}"
-    if override_of(state, node.name).mark is None:
-        words += f" for {max(state.now - healthy_since(state, node, endpoint), 0.0):.1f} s"
-    else:
-        words += " by the operator"
+    since = max(state.now - healthy_since(state, node, endpoint), 0.0)
+    words = f"{endpoint} {verdict_of(state, node, endpoint).value} for {since:.1f} s"
     if reason is SwitchReason.FAILBACK:
         return f"{words}, failback {pool.failback.value}"
     return f"{words}, of the tier in use" if pool.strategy is Strategy.PRIORITY else words

@@ -32,6 +32,7 @@ from sniffgate.state.serial import (
     line_from_json,
     state_from_json,
     state_to_json,
+    type_name,
 )
 
 FLOATS = st.floats(allow_nan=False)
@@ -237,3 +238,8 @@ def test_the_probe_error_keeps_every_character() -> None:
     event = ProbeFailed(at=0.1, endpoint=Endpoint("ü", Transport.TCP), error='dns: "ü"\n\udc80\u2028')
 
     assert event == event_from_json(event_to_json(event))
+
+
+def test_an_event_has_a_word_of_its_own() -> None:
+    """It stands in the log, and in what people read of it."""
+    assert "time_passed" == type_name(TimePassed(at=1.0))
