@@ -17,7 +17,7 @@ from ..config.load import load_text, read_file
 from ..config.schema import Config
 from ..errors import ConfigError, Fault
 
-PAUSE = 0.015  # seconds between two looks that must be equal
+PAUSE = 0.01  # seconds between two looks that must be equal
 STILL_WHEN_BROKEN = 0.07  # seconds without a change before a file that does not load is called faulty
 PATIENCE = 5.0  # seconds after which a file that never stops changing is taken as it is
 
@@ -117,7 +117,7 @@ class ConfigFile:
         since = began
         settled: Settled | None = None
         while True:
-            await trio.sleep(PAUSE if settled is None else 4 * PAUSE)
+            await trio.sleep(PAUSE if settled is None else 6 * PAUSE)
             now = await self.look()
             if trio.current_time() - began > PATIENCE:
                 return await self._parse(now, known)
