@@ -7,6 +7,8 @@ import os
 
 from hypothesis import HealthCheck, Phase, settings
 
+pytest_plugins = ["pytester"]  # for the tests of the pytest plugin
+
 _base = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 settings.register_profile("default", _base, max_examples=30, stateful_step_count=15)
 settings.register_profile("long", _base, max_examples=5000, stateful_step_count=60)

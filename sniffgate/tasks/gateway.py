@@ -39,6 +39,7 @@ from .clock import Clock
 from .flow_log import FlowLog
 from .hub import CHANNEL_SLOTS, Item, Observer, Reporter, run_hub
 from .incidents import Incidents
+from .leases import LeaseView
 from .ledger import Ledger
 from .listener import Listener
 from .reload import Reloader
@@ -104,6 +105,21 @@ class Gateway:
     def leaving(self) -> tuple[Listener, ...]:
         """The listeners that a reload removed, while their flows drain."""
         return tuple(self._leaving)
+
+    def leases(self) -> tuple[LeaseView, ...]:
+        """The leases of every listener, those that are leaving included, oldest first."""
+        return tuple(
+            LeaseView(
+                listener=listener.settings.name,
+                endpoint=lease.endpoint,
+                address=lease.address,
+                flows=lease.flows,
+                kind=lease.terms.kind,
+                deadline=self.services.clock.deadline(lease.terms.deadline),
+            )
+            for listener in (*self._leaving, *self.listeners.values())
+            for lease in listener.leases
+        )
 
     async def wait_for(self, predicate: Callable[[State], bool]) -> State:
         """Returns the first published state that `predicate` is true of, the present one included."""

@@ -21,6 +21,18 @@ _NAME = "a flow of a lease"  # shared: Trio would make a string for each task
 _Key = tuple[str, Endpoint, Address, Address]  # pool, endpoint, its configured address, and the literal one
 
 
+@attrs.frozen(kw_only=True)
+class LeaseView:
+    """What a lease is at one moment, as a value. `deadline` is on Trio's clock, inf without one."""
+
+    listener: str
+    endpoint: Endpoint
+    address: Address
+    flows: int
+    kind: LeaseKind
+    deadline: float
+
+
 @attrs.define(eq=False)
 class Lease:
     """Flows of one listener at one address of one endpoint."""

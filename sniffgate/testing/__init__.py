@@ -1,0 +1,54 @@
+"""A kit for tests of what talks to a gateway, or through one: docs/testing.md.
+
+Names are imported when they are first used, so that the pytest plugin costs nothing where it is not.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .backends import Node as Node
+    from .embedding import open_gateway as open_gateway
+    from .embedding import open_real_gateway as open_real_gateway
+    from .expectations import expect_active as expect_active
+    from .expectations import expect_drained as expect_drained
+    from .expectations import expect_healthy as expect_healthy
+    from .factory import GatewayFactory as GatewayFactory
+    from .factory import RealGatewayFactory as RealGatewayFactory
+    from .faults import FaultyNode as FaultyNode
+    from .faults import Trouble as Trouble
+    from .real_node import RealNode as RealNode
+    from .scripts import SCRIPTS as SCRIPTS
+    from .scripts import Client as Client
+    from .scripts import Script as Script
+    from .subject import GatewayCrashed as GatewayCrashed
+    from .subject import GatewayUnderTest as GatewayUnderTest
+    from .virtual import VirtualNetwork as VirtualNetwork
+
+_HOMES = {
+    "backends": ("Node",),
+    "embedding": ("open_gateway", "open_real_gateway"),
+    "expectations": ("expect_active", "expect_drained", "expect_healthy"),
+    "factory": ("GatewayFactory", "RealGatewayFactory"),
+    "faults": ("FaultyNode", "Trouble"),
+    "real_node": ("RealNode",),
+    "scripts": ("SCRIPTS", "Client", "Script"),
+    "subject": ("GatewayCrashed", "GatewayUnderTest"),
+    "virtual": ("VirtualNetwork",),
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [*_HOME]
+
+if not TYPE_CHECKING:  # a type checker is to complain of names that are not there
+
+    def __getattr__(name: str) -> object:
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,36 +1,27 @@
-"""A small backend for tests: it answers with its name, and remembers who asked."""
+"""A backend on the virtual network: it answers by its script, remembers who asked, and has the faults it is told to."""
 
 import contextlib
 from collections.abc import Callable
 
-import attrs
 import trio
 
 from ..address import Address
 from ..config.schema import Transport
-from ..errors import LocalShortage, PeerReset
-from ..net.ports import Acceptor, Conn, DatagramPort
+from .faults import Trouble
+from .scripts import Client, Script
+from .serving import NodeServer
+from .serving import Received as Received
 from .virtual import VirtualNetwork
 
 Reply = Callable[[bytes], bytes | None]
 
 
-@attrs.frozen
-class Received:
-    """One TCP chunk or one datagram that a node received, when, and from whom."""
-
-    time: float
-    transport: Transport
-    peer: Address
-    data: bytes
-
-
-class Node:
+class Node(NodeServer):
     """A backend on a machine of its own, for TCP, UDP or both, from `await nursery.start(node.serve)` on.
 
-    It answers each TCP chunk and each datagram with `name:` and what it received, or with what `reply` makes of it
-    (None: no answer). `banner` is sent to each TCP client at once. A client's end of stream is answered with its own.
-    `accepted` has the address of each TCP client so far, `received` all that came, `conns` the open connections.
+    It follows its `script`. Without one it answers each TCP chunk and each datagram with `name:` and what it received,
+    or with what `reply` makes of it (None: no answer), `banner` is sent to each TCP client at once, and a client's end
+    of stream is answered with its own. `shares_host`: faults concern its ports alone, since others live on the machine.
     """
 
     def __init__(
@@ -43,22 +34,18 @@ class Node:
         udp: int | None = 7000,
         banner: bytes = b"",
         reply: Reply | None = None,
+        script: Script | None = None,
+        shares_host: bool = False,
     ) -> None:
-        self.name = name
+        super().__init__(name, script or Script(self._talk, lambda _, data: self.reply(data)))
+        self.banner = banner  # this and `reply` may be changed at any time
+        self.reply: Reply = reply or (lambda data: f"{name}:".encode() + data)
         self.host = host
         self.tcp = None if tcp is None else Address(host, tcp)
         self.udp = None if udp is None else Address(host, udp)
-        self.banner = banner
-        self.reply: Reply = reply or (lambda data: f"{name}:".encode() + data)
-        self.received: list[Received] = []
-        self.accepted: list[Address] = []
-        self.conns: list[Conn] = []
+        self._shares_host = shares_host
         self._network = network
         self._view = network.host(host)
-
-    def data(self, transport: Transport | None = None) -> bytes:
-        """Everything received so far, on one transport or both, end to end."""
-        return b"".join(item.data for item in self.received if transport in (None, item.transport))
 
     async def serve(self, *, task_status: trio.TaskStatus["Node"] = trio.TASK_STATUS_IGNORED) -> None:
         """Serves until cancelled; started once every port is bound. Errors: `CannotBind`."""
@@ -67,75 +54,74 @@ class Node:
             port = ports.enter_context(await self._view.listen_udp(self.udp)) if self.udp else None
             async with trio.open_nursery() as tasks:
                 if acceptor is not None:
-                    tasks.start_soon(self._accept_forever, acceptor, tasks)
+                    tasks.start_soon(self.accept_forever, acceptor, tasks)
                 if port is not None:
-                    tasks.start_soon(self._answer_datagrams, port)
+                    tasks.start_soon(self.answer_forever, port, tasks)
                 task_status.started(self)
 
-    async def _accept_forever(self, acceptor: Acceptor, clients: trio.Nursery) -> None:
-        while True:
-            clients.start_soon(self._answer_client, await acceptor.accept())
-
-    async def _answer_client(self, conn: Conn) -> None:
-        """Answers one client until it leaves or the node is killed."""
-        self.accepted.append(conn.peer)
-        self.conns.append(conn)
-        try:
-            with conn:
-                await conn.send_all(self.banner)
-                while data := await conn.receive_some(65536):
-                    answer = self._take(Transport.TCP, conn.peer, data)
-                    if answer is not None:
-                        await conn.send_all(answer)
-                await conn.send_eof()
-        except (PeerReset, trio.ClosedResourceError):
-            pass  # the client left, or a fault took the connection
-        finally:
-            self.conns.remove(conn)
-
-    async def _answer_datagrams(self, port: DatagramPort) -> None:
-        while True:
-            datagram = await port.receive()
-            answer = self._take(Transport.UDP, datagram.client, datagram.data)
+    async def _talk(self, client: Client) -> None:
+        await client.conn.send_all(self.banner)
+        while data := await client.receive():
+            answer = self.reply(data)
             if answer is not None:
-                with contextlib.suppress(LocalShortage):  # an answer too long for a datagram is dropped
-                    port.send_nowait(answer, datagram.client, datagram.local)
+                await client.send(answer)
 
-    def _take(self, transport: Transport, peer: Address, data: bytes) -> bytes | None:
-        self.received.append(Received(trio.current_time(), transport, peer, data))
-        return self.reply(data)
+    # --- what may happen to it: `VirtualNetwork`'s faults, on this node's machine or ports ---------
 
-    # --- what may happen to it: `VirtualNetwork`'s faults, on this node's machine ------------------
-
-    def kill(self, transport: Transport | None = None) -> None:
+    def kill(self, transport: Transport | None = None) -> Trouble:
         """The process dies: connections are reset, ports refuse, until `recover`."""
-        self._network.kill(self.host, transport)
+        return self._inflict(self._network.kill, transport)
 
-    def freeze(self, transport: Transport | None = None) -> None:
+    def freeze(self, transport: Transport | None = None) -> Trouble:
         """The process stands still, its kernel does not."""
-        self._network.freeze(self.host, transport)
+        return self._inflict(self._network.freeze, transport)
 
-    def refuse(self, transport: Transport | None = None) -> None:
+    def refuse(self, transport: Transport | None = None) -> Trouble:
         """Refuses what is new; connections go on."""
-        self._network.refuse(self.host, transport)
+        return self._inflict(self._network.refuse, transport)
 
-    def black_hole(self, transport: Transport | None = None) -> None:
+    def black_hole(self, transport: Transport | None = None) -> Trouble:
         """Falls silent, connections included."""
-        self._network.black_hole(self.host, transport)
+        return self._inflict(self._network.black_hole, transport)
 
-    def unreachable(self, transport: Transport | None = None) -> None:
+    def unreachable(self, transport: Transport | None = None) -> Trouble:
         """Cannot be reached, and routers say so."""
-        self._network.unreachable(self.host, transport)
+        return self._inflict(self._network.unreachable, transport)
 
-    def power_off(self) -> None:
-        """The machine dies without a word."""
+    def power_off(self) -> Trouble:
+        """The machine dies without a word, and with it every node on it."""
         self._network.power_off(self.host)
+        return Trouble(lambda: self._network.recover(self.host))
+
+    def close_udp(self) -> Trouble:
+        """Refuses datagrams; TCP goes on."""
+        return self.refuse(Transport.UDP)
+
+    def slow(self, seconds: float) -> Trouble:
+        """Answers come `seconds` late from now on; the kernel is as fast as ever."""
+        self.delay = seconds
+        return Trouble(self._hurry)
 
     def recover(self, transport: Transport | None = None) -> None:
         """Serves again, as after a restart if it was killed; old connections of a killed node stay dead."""
-        self._network.recover(self.host, transport)
+        for target, each in self._targets(transport):
+            self._network.recover(target, each)
+        if transport is None:
+            self._hurry()
 
-    def reset_clients(self) -> None:
-        """Resets every open connection; new ones are served."""
-        for conn in list(self.conns):
-            conn.abort()
+    def _hurry(self) -> None:
+        self.delay = 0.0
+
+    def _inflict(
+        self, fault: Callable[[str | Address, Transport | None], None], transport: Transport | None
+    ) -> Trouble:
+        for target, each in self._targets(transport):
+            fault(target, each)
+        return Trouble(lambda: self.recover(transport))
+
+    def _targets(self, transport: Transport | None) -> list[tuple[str | Address, Transport | None]]:
+        """Where a fault of this node is to be looked for."""
+        if not self._shares_host:
+            return [(self.host, transport)]
+        ports = ((Transport.TCP, self.tcp), (Transport.UDP, self.udp))
+        return [(address, each) for each, address in ports if address is not None and transport in (None, each)]

@@ -1,0 +1,73 @@
+"""The pytest plugin: fixtures for tests that pytest-trio runs. Registered as `sniffgate`; there is nothing to set up.
+
+A test that uses `gateway` or `virtual_network` runs on virtual time, unless it asks for a clock itself. pytest-trio
+takes a clock only from the test's own arguments, never from a fixture's, so such a test is given a runner that brings
+one. (Under Hypothesis pytest-trio asks for no runner: a `@given` test calls `trio.run` itself.)
+
+Every pytest run in an environment with sniffgate imports this module, so it imports nothing until a fixture is used.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    import trio
+
+    from .factory import GatewayFactory, RealGatewayFactory
+    from .virtual import VirtualNetwork
+
+ON_VIRTUAL_TIME = {"virtual_network", "gateway"}
+
+
+@pytest.hookimpl(trylast=True)  # after pytest-trio has marked what it will run
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Gives tests on the virtual network their clock."""
+    for item in items:
+        if ON_VIRTUAL_TIME.intersection(getattr(item, "fixturenames", ())) and _is_plain_trio_test(item):
+            item.add_marker(pytest.mark.trio(run=_run_on_virtual_time), append=False)
+
+
+def _is_plain_trio_test(item: pytest.Item) -> bool:
+    """Whether pytest-trio runs it, and with Trio's own runner."""
+    import trio
+
+    markers = list(item.iter_markers("trio"))
+    return bool(markers) and all(marker.kwargs.get("run") in (None, trio.run) for marker in markers)
+
+
+def _run_on_virtual_time(main: Callable[[], Any], *, clock: "trio.abc.Clock | None" = None, **options: Any) -> Any:
+    """`trio.run` on a clock that jumps, unless the test has brought one."""
+    import trio
+    from trio.testing import MockClock
+
+    return trio.run(main, clock=clock or MockClock(autojump_threshold=0), **options)
+
+
+@pytest.fixture
+def virtual_network() -> "VirtualNetwork":
+    """A virtual network of its own for each test."""
+    from .virtual import VirtualNetwork
+
+    return VirtualNetwork()
+
+
+@pytest.fixture
+async def gateway(nursery: "trio.Nursery", virtual_network: "VirtualNetwork") -> "AsyncIterator[GatewayFactory]":
+    """`subject = await gateway(config)`: a gateway on `virtual_network`; a crash contained in it fails the test."""
+    from .factory import GatewayFactory
+
+    factory = GatewayFactory(nursery, virtual_network)
+    yield factory
+    await factory.close()
+
+
+@pytest.fixture
+async def real_gateway(nursery: "trio.Nursery") -> "AsyncIterator[RealGatewayFactory]":
+    """`subject = await real_gateway(config)`: on loopback and real time, otherwise as `gateway`."""
+    from .factory import RealGatewayFactory
+
+    factory = RealGatewayFactory(nursery)
+    yield factory
+    await factory.close()
