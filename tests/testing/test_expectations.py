@@ -79,6 +79,7 @@ async def test_the_message_has_reason_and_history(autojump_clock: MockClock) -> 
 async def test_fail_open_is_not_active(autojump_clock: MockClock) -> None:
     """That everything is tried since nothing is left is not what a test of a failover means."""
     async with open_gateway(service(), serve_nodes=False) as gateway:
+        await trio.sleep(1.0)  # each node is known to be down
         with pytest.raises(AssertionError, match="fail_open"):
             await expect_active(gateway, "node-b", within=5.0)
 
