@@ -1,7 +1,6 @@
 """What `status` and `stats` say, and that saying it never holds the loop."""
 
 import json
-import time
 from typing import Any
 
 import attrs
@@ -170,23 +169,18 @@ async def test_stats_count_every_way_a_flow_can_end(autojump_clock: MockClock) -
 
 
 class Steps(trio.abc.Instrument):
-    """Measures the longest step of one task."""
+    """Counts the steps of one task."""
 
     def __init__(self, task: trio.lowlevel.Task) -> None:
         self._task = task
-        self._began = time.perf_counter()
-        self.lengths: list[float] = []
+        self.count = 0
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._began = time.perf_counter()
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        if task is self._task:
-            self.lengths.append(time.perf_counter() - self._began)
+        self.count += task is self._task
 
 
 async def test_a_status_of_500_nodes_is_made_in_slices(autojump_clock: MockClock) -> None:
-    """Every flow waits while a step runs: none may have more than about a millisecond."""
+    """Every flow waits while a step runs, so none may have more than a few nodes to do."""
     nodes = [
         NodeConfig(name=f"node-{number:03}", probe=ProbeKind.NONE, tcp=address, udp=address)
         for number in range(500)
@@ -200,6 +194,4 @@ async def test_a_status_of_500_nodes_is_made_in_slices(autojump_clock: MockClock
         trio.lowlevel.remove_instrument(steps)
 
         assert 500 == len(json.loads(line)["nodes"])
-        assert len(steps.lengths) > 100
-        # the median, since a busy machine may interrupt any single step
-        assert sorted(steps.lengths)[len(steps.lengths) // 2] < 0.001
+        assert steps.count >= 500 / 4
