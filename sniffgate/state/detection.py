@@ -68,10 +68,7 @@ def detection_bounds(
     if suffices:
         return Bounds(0.0, latency)
     fast = fast_interval(globals_, node)
-    least = (missing - 1) * fast
-    if node.spokesman is transport.sibling:  # the client's failure is no news to the probes of the other transport
-        return Bounds(least, quiet.most)
-    return Bounds(least, latency + fast + (missing - 1) * max(fast, latency) + latency)
+    return Bounds((missing - 1) * fast, latency + fast + (missing - 1) * max(fast, latency) + latency)
 
 
 def fast_interval(globals_: GlobalConfig, node: NodeConfig) -> float:

@@ -4,6 +4,7 @@ Every figure is exact, and taken in the worst case: the failure strikes just aft
 measure (`python -m tests.scenarios`) is this, less the luck of the moment and plus what the machine costs.
 """
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -125,6 +126,17 @@ async def test_a_udp_probe_speaks_for_both_transports(transport: Transport, auto
         assert exact(INTERVAL + 2 * FAST) == await switched(world, died, transport)
 
 
+async def test_a_refused_datagram_hurries_the_tcp_probes_that_speak_for_it(autojump_clock: MockClock) -> None:
+    """Its failure is the first step, though another transport takes the rest."""
+    async with running(tuned(*each(probe=ProbeKind.TCP))) as world:
+        died = await just_after_a_probe(world)
+        world.nodes["node-a"].kill()
+        with world.datagrams() as conn:
+            conn.send_nowait(b"hi")
+
+            assert exact(2 * FAST) == await switched(world, died, UDP)
+
+
 async def test_a_datagram_that_died_with_its_server_holds_nothing_up(autojump_clock: MockClock) -> None:
     """Its probe has no answer and no refusal; those after it have one, and theirs is the newer news."""
     async with running(tuned(*each(probe=ProbeKind.UDP))) as world:
@@ -188,7 +200,7 @@ async def replies(conn: DatagramConn, count: int, pause: float, strike: Callable
         nursery.start_soon(read)
         for number in range(count):
             result = strike(number)
-            if result is not None:
+            if inspect.isawaitable(result):
                 await result
             conn.send_nowait(b"%d" % number)
             await trio.sleep(pause)

@@ -95,10 +95,10 @@ def test_a_follower_is_found_out_by_its_clients_alone() -> None:
 
 
 def test_where_the_other_transport_speaks_its_probes_decide() -> None:
-    """A refused client is one step, but wakes no probe of the other transport."""
+    """And a refused client of either transport makes the next one immediate."""
     spoken = both_node("a", probe=ProbeKind.TCP)
     assert (0.1, 1.2) == bounds(REFUSED, node=spoken, transport=UDP)
-    assert (0.05, 1.2) == bounds(REFUSED, node=spoken, transport=UDP, traffic=True)
+    assert (0.05, 0.1) == bounds(REFUSED, node=spoken, transport=UDP, traffic=True)
     assert (0.05, 0.1) == bounds(REFUSED, node=spoken, traffic=True)
 
 
