@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .columns import open_page, plain, print_table, text_of
+
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 Reply = Mapping[str, Any]  # JSON, as the gateway sent it
-_COLOURS = {"healthy": "green", "unhealthy": "red", "probation": "yellow", "draining": "yellow", "disabled": "dim"}
 _STATUS = frozenset({"status", "switch", "auto", "enable", "disable", "drain", "health"})
 
 
@@ -23,35 +22,20 @@ def render(command: str, reply: Reply, *, width: int | None = None, color: bool 
     but plain printable text.
     """
     if reply.get("ok") is not True:
-        return f"error: {_plain(reply.get('error', 'no reason given'))}\n"
+        return f"error: {plain(reply.get('error', 'no reason given'))}\n"
     draw = _DRAWERS.get("status" if command in _STATUS else command, _draw_anything)
-    console, page = _console(width, color=color)
+    console, page = open_page(width, color=color)
     draw(console, reply)
-    return _text(page)
+    return text_of(page)
 
 
 def draw_table(
     titles: Sequence[str], rows: Iterable[Sequence[object]], *, width: int | None = None, color: bool = False
 ) -> str:
     """A table as text, with its end of line, as harmless as what `render` makes."""
-    console, page = _console(width, color=color)
-    _print_table(console, titles, rows)
-    return _text(page).removeprefix("\n")
-
-
-def _console(width: int | None, *, color: bool) -> tuple[Console, io.StringIO]:
-    from rich.console import Console
-
-    page = io.StringIO()
-    console = Console(
-        file=page, width=width, force_terminal=color, color_system="auto" if color else None, markup=False, emoji=False,
-        highlight=False, legacy_windows=False,
-    )  # fmt: skip
-    return console, page
-
-
-def _text(page: io.StringIO) -> str:
-    return "".join(f"{line.rstrip()}\n" for line in page.getvalue().splitlines())
+    console, page = open_page(width, color=color)
+    print_table(console, titles, rows)
+    return text_of(page).removeprefix("\n")
 
 
 # --- one drawer for each shape of reply -----------------------------------------------------------
@@ -59,23 +43,27 @@ def _text(page: io.StringIO) -> str:
 
 def _draw_status(console: Console, reply: Reply) -> None:
     console.print(
-        f"sniffgate {_plain(reply['version'])}, pid {reply['pid']}, up {_duration(reply['uptime_s'])}, "
-        f"epoch {reply['epoch']}, {_plain(reply['config_path'] or 'no file')}"
+        f"sniffgate {plain(reply['version'])}, pid {reply['pid']}, up {_duration(reply['uptime_s'])}, "
+        f"epoch {reply['epoch']}, {plain(reply['config_path'] or 'no file')}"
         + ("  STOPPING" if reply["stopping"] else "")
     )
-    listeners = [[each["name"], each["protocol"], each["address"], each["pool"]] for each in reply["listeners"]]
-    _print_table(console, ["listener", "protocol", "address", "pool"], listeners)
+    is_one_pool = len(reply["pools"]) == 1  # then its name says nothing
+    listeners = [
+        [each["name"], each["protocol"], each["address"], "" if is_one_pool else each["pool"]]
+        for each in reply["listeners"]
+    ]
+    print_table(console, ["listener", "protocol", "address", "pool"], listeners)
     routes = [
-        [f"{pool}/{transport}", ", ".join(route["active"]) or "nothing", ", ".join(route["standbys"]),
+        [f"{pool}/{transport}", ", ".join(route["active"]) or "nothing", ", ".join(route["standbys"]) or "none",
          route["trial"], route["pin"], route["mode"]]
         for pool, transports in reply["pools"].items()
         for transport, route in transports.items()
     ]  # fmt: skip
-    _print_table(console, ["route", "active", "standby", "trial", "pin", "mode"], routes)
-    _print_table(
+    print_table(console, ["route", "active", "standby", "trial", "pin", "mode"], routes)
+    print_table(
         console,
         ["node", "pool", "state", "priority", "tcp", "udp", "flows", "to node", "from node", "last error"],
-        [_node_row(node) for node in reply["nodes"]],
+        [_node_row(node, "" if is_one_pool else node["pool"], reply["now_ms"]) for node in reply["nodes"]],
         state_column=2,
     )
     _draw_reload(console, reply["reload"])
@@ -84,7 +72,7 @@ def _draw_status(console: Console, reply: Reply) -> None:
          f"{each['to'] or 'nothing'}", each["reason"], each["detail"]]
         for each in reply["recent_switches"][-10:]
     ]  # fmt: skip
-    _print_table(console, ["switched", "route", "change", "reason", "evidence"], switches)
+    print_table(console, ["switched", "route", "change", "reason", "evidence"], switches)
     incidents = [
         [_time(each["evidence_ms"]), each["route"], each["node"], _milliseconds(each["verdict_ms"]),
          _milliseconds(each["switched_ms"]), _milliseconds(each["outage_ms"]), _milliseconds(each["drained_ms"]),
@@ -92,20 +80,20 @@ def _draw_status(console: Console, reply: Reply) -> None:
         for each in reply["incidents"][-5:]
     ]  # fmt: skip
     titles = ["incident", "route", "node", "unhealthy", "switched", "outage", "drained", "slow", "lost", "evidence"]
-    _print_table(console, titles, incidents)
+    print_table(console, titles, incidents)
 
 
-def _node_row(node: Reply) -> list[object]:
+def _node_row(node: Reply, pool: str, now_ms: float) -> list[object]:
     stats = node["stats"]
     flows = stats["tcp_conns_active"] + stats["udp_sessions_active"]
     word = node["state"]
     if node["draining"]:
         until = node["draining_until_ms"]
         word = f"{word}, draining" if word != "draining" else word
-        word += f" until {_time(until)}" if until is not None else ""
+        word += f", {_duration(max(until - now_ms, 0) / 1000)} left" if until is not None else ""
     sent, received = _bytes(stats["bytes_tx"]), _bytes(stats["bytes_rx"])
     return [
-        node["name"], node["pool"], word, node["priority"], node["tcp"], node["udp"], flows, sent, received,
+        node["name"], pool, word, node["priority"], node["tcp"], node["udp"], flows, sent, received,
         node["last_error"],
     ]  # fmt: skip
 
@@ -113,7 +101,9 @@ def _node_row(node: Reply) -> list[object]:
 def _draw_reload(console: Console, reload: Reply | None) -> None:
     if reload is not None:
         outcome = "reload" if reload["ok"] else "RELOAD FAILED"
-        console.print(f"\n{outcome} at {_time(reload['at_ms'])}: {_plain(reload['message'])}")
+        lines = str(reload["message"]).split("\n")  # one for each fault
+        between = " " if len(lines) == 1 else "\n  "
+        console.print(f"\n{outcome} at {_time(reload['at_ms'])}:{between}{between.join(plain(line) for line in lines)}")
 
 
 def _draw_stats(console: Console, reply: Reply) -> None:
@@ -123,11 +113,11 @@ def _draw_stats(console: Console, reply: Reply) -> None:
             rows += [[f"{key}.{name}", count] for name, count in value.items() if count]
         elif key != "ok":
             rows.append([key, value])
-    _print_table(console, ["counter", "value"], rows)
+    print_table(console, ["counter", "value"], rows)
 
 
 def _draw_why(console: Console, reply: Reply) -> None:
-    console.print("\n".join(_plain(line) for line in str(reply["text"]).splitlines()))
+    console.print("\n".join(plain(line) for line in str(reply["text"]).splitlines()))
 
 
 def _draw_events(console: Console, reply: Reply) -> None:
@@ -138,28 +128,35 @@ def _draw_events(console: Console, reply: Reply) -> None:
             each["type"],
             each.get("route") or "/".join(str(each[key]) for key in ("node", "protocol") if key in each),
             f"{each['from'] or 'nothing'} -> {each['to'] or 'nothing'}" if "to" in each else "",
-            ", ".join(str(value) for key, value in each.items() if key not in named),
+            _incident(each)
+            if each["type"] == "incident"
+            else ", ".join(str(value) for key, value in each.items() if key not in named),
             each.get("detail", ""),
         ]
         for each in reply["events"]
     ]
-    _print_table(console, ["time", "event", "where", "change", "reason", "detail"], rows)
+    print_table(console, ["time", "event", "where", "change", "reason", "detail"], rows)
+
+
+def _incident(event: Reply) -> str:
+    outage = _milliseconds(event["outage_ms"])
+    return f"outage {outage}, {event['slow']} slow, {event['lost']} lost" + (", over" if event["over"] else "")
 
 
 def _draw_state(console: Console, reply: Reply) -> None:
     state = reply["state"]["state"]
     console.print(f"epoch {state['epoch']}, revision {state['revision']}, at {reply['at']:.3f} s; --json has the whole")
     rows = [[name, endpoint, flows] for name, counts in reply["flows"].items() for endpoint, flows in counts.items()]
-    _print_table(console, ["listener", "endpoint", "flows"], rows)
+    print_table(console, ["listener", "endpoint", "flows"], rows)
 
 
 def _draw_help(console: Console, reply: Reply) -> None:
-    _print_table(console, ["command", "meaning"], [[each["usage"], each["meaning"]] for each in reply["commands"]])
+    print_table(console, ["command", "meaning"], [[each["usage"], each["meaning"]] for each in reply["commands"]])
 
 
 def _draw_anything(console: Console, reply: Reply) -> None:
     message = reply.get("message")
-    console.print(_plain(message) if message is not None else "\n".join(f"{k}: {_plain(v)}" for k, v in reply.items()))
+    console.print(plain(message) if message is not None else "\n".join(f"{k}: {plain(v)}" for k, v in reply.items()))
 
 
 _DRAWERS: dict[str, Callable[[Console, Reply], None]] = {
@@ -173,38 +170,6 @@ _DRAWERS: dict[str, Callable[[Console, Reply], None]] = {
 
 
 # --- cells ----------------------------------------------------------------------------------------
-
-
-def _print_table(
-    console: Console, titles: Sequence[str], rows: Iterable[Sequence[object]], state_column: int | None = None
-) -> None:
-    from rich.text import Text
-
-    table = _empty_table(titles)
-    for row in rows:
-        cells = [Text(_plain(value)) for value in row]
-        if state_column is not None:
-            cells[state_column].stylize(_COLOURS.get(str(row[state_column]).partition(",")[0].split(" ")[0], ""))
-        table.add_row(*cells)
-    if table.row_count:
-        console.print()
-        console.print(table)
-
-
-def _empty_table(titles: Sequence[str]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in titles:
-        table.add_column(title, overflow="fold")
-    return table
-
-
-def _plain(value: object) -> str:
-    """A cell's text: a name or an error may hold anything, a terminal would obey some of it."""
-    if value is None:
-        return ""
-    return "".join(char if char.isprintable() else " " if char == "\n" else "?" for char in str(value))
 
 
 def _time(wall_ms: float) -> str:

@@ -46,6 +46,50 @@ async def test_nothing_in_a_reply_is_obeyed_by_the_terminal(autojump_clock: Mock
         assert "?[2J?evil" in page
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+async def test_an_address_is_never_broken_in_two(autojump_clock: MockClock, width: int) -> None:
+    """Half an address cannot be read or copied, and eighty columns are what most terminals have."""
+    async with open_desk(config_for(A, B)) as desk:
+        await trio.sleep(3)
+        reply = await desk.ask("drain node-a 30")
+        reply["nodes"][0]["draining"], reply["nodes"][0]["draining_until_ms"] = True, reply["now_ms"] + 30_000
+        reply["nodes"][0]["last_error"] = "connection refused"
+        page = render("status", reply, width=width)
+
+        assert [2, 2] == [page.count(f"{reply['nodes'][index]['tcp']}") for index in (0, 1)]
+        assert "draining, 30.0s left" in page
+        assert max(len(line) for line in page.splitlines()) <= width
+
+
+async def test_columns_in_which_nothing_stands_are_left_out(autojump_clock: MockClock) -> None:
+    """They cost the room that addresses need."""
+    async with open_desk(config_for(A, B)) as desk:
+        await trio.sleep(3)
+        page = render("status", await desk.ask("status"), width=200)
+
+        assert [] == [title for title in ("pool", "trial", "pin", "last error") if title in page.split()]
+        assert "evidence" not in render("status", await desk.ask("status"), width=60)
+
+
+async def test_each_fault_of_a_failed_reload_has_its_line(autojump_clock: MockClock) -> None:
+    """Two faults in one line are read as one."""
+    async with open_desk(config_for(A, B)) as desk:
+        reply = await desk.ask("status")
+        reply["reload"] = {"at_ms": 0, "ok": False, "message": "a.toml:2: is wrong\na.toml:7: is wrong too"}
+        page = render("status", reply, width=80)
+
+        assert "RELOAD FAILED at 1970-01-01 00:00:00.000Z:\n  a.toml:2: is wrong\n  a.toml:7: is wrong too\n" in page
+
+
+def test_an_incident_among_the_events_is_told_in_words() -> None:
+    """Bare numbers would have to be looked up."""
+    incident = {"ts_ms": 0, "epoch": 2, "type": "incident", "route": "default/tcp", "node": "node-a", "outage_ms": 48.9,
+                "slow": 3, "lost": 0, "over": True, "detail": "traffic: refused"}  # fmt: skip
+    page = render("events", {"ok": True, "events": [incident]}, width=120)
+
+    assert "outage 49 ms, 3 slow, 0 lost, over" in page
+
+
 async def test_colour_only_where_it_is_asked_for(autojump_clock: MockClock) -> None:
     """Pipes get plain text."""
     async with open_desk(config_for(A, B)) as desk:
