@@ -54,7 +54,10 @@ class Asker:
 
         from ..control.client import ask
 
-        return trio.run(functools.partial(ask, self._address, line, token=self._token, timeout=self._timeout))
+        reply = trio.run(functools.partial(ask, self._address, line, token=self._token, timeout=self._timeout))
+        if self._token is None and reply.get("error") == "authentication is required":
+            raise CommandRefused(f"{self._address}: {reply['error']}: show its token with --token-file")
+        return reply
 
 
 def _line(words: tuple[str, ...]) -> str:
@@ -70,6 +73,8 @@ def _typed_lines() -> Iterator[str]:
         try:
             line = input(PROMPT if is_typed else "").strip()
         except EOFError:
+            if is_typed:
+                click.echo()  # the shell's prompt must not stand behind ours
             break
         if line == "quit":
             break
@@ -92,7 +97,8 @@ def _show(line: str, reply: dict[str, object], *, as_json: bool) -> None:
     elif reply["ok"] is not True:
         from .logs import printable
 
-        click.echo(f"Error: {printable(str(reply.get('error', 'no reason given')))}", err=True)
+        for fault in str(reply.get("error", "no reason given")).split("\n"):
+            click.echo(f"Error: {printable(fault)}", err=True)
     else:
         from ..control.table import render
 

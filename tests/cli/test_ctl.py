@@ -82,6 +82,15 @@ def test_people_get_a_table_or_a_sentence(gateway: Program, path: Path, words: l
     assert not shown.startswith("{")
 
 
+def test_each_fault_that_stops_a_reload_is_a_line(gateway: Program, path: Path, tmp_path: Path) -> None:
+    """Two faults behind one another are read as one."""
+    (tmp_path / "sniffgate.toml").write_text(config(settings="log_levle = 1\nfail_opne = 2"))
+    ended, shown = shown_on_terminal("ctl", "-a", f"unix:{path}", "reload")
+
+    assert 1 == ended
+    assert len(shown.splitlines()) == sum(line.startswith("Error: ") for line in shown.splitlines()) >= 2
+
+
 def test_nobody_there_is_one_sentence(tmp_path: Path) -> None:
     """The commonest failure: the gateway does not run, or has another address."""
     told = finished("ctl", "-a", f"unix:{tmp_path}/none", "status")
@@ -101,7 +110,9 @@ def test_a_token_is_read_from_a_file_and_read_again_at_a_reload(tmp_path: Path, 
     ask = ["ctl", "-a", f"unix:{path}"]
     with started("run", "-c", file, "--admin", f"unix:{path}") as program:
         program.wait_listening()
-        assert 1 == finished(*ask, "status").returncode
+        told = finished(*ask, "status")
+        assert (1, "") == (told.returncode, told.stdout)
+        assert f"Error: unix:{path}: authentication is required: show its token with --token-file\n" == told.stderr
         assert 0 == finished(*ask, "--token-file", token, "status").returncode
 
         (tmp_path / "old").touch(0o600)
