@@ -3,7 +3,7 @@
 import datetime
 import enum
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import attrs
 import click
@@ -34,13 +34,24 @@ def replay(file: str) -> None:
     read, or when lines are missing so that part of it is not provable.
     """
     try:
-        with click.open_file(file, encoding="utf-8", errors="replace") as lines:
-            is_proven = print_findings(lines)
-    except (LogDamaged, OSError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise click.ClickException(printable(f"cannot replay {click.format_filename(file)}: {reason}")) from error
+        is_proven = print_findings(_lines(file))
+    except LogDamaged as error:
+        raise _cannot(file, str(error)) from error
     if not is_proven:
         sys.exit(1)
+
+
+def _lines(file: str) -> Iterator[str]:
+    """Its lines. What cannot be read is the file's fault; what cannot be printed is left to `run_program`."""
+    try:
+        with click.open_file(file, encoding="utf-8", errors="replace") as lines:
+            yield from lines
+    except OSError as error:
+        raise _cannot(file, error.strerror or str(error)) from error
+
+
+def _cannot(file: str, reason: str) -> click.ClickException:
+    return click.ClickException(printable(f"cannot replay {click.format_filename(file)}: {reason}"))
 
 
 def print_findings(lines: Iterable[str]) -> bool:
@@ -102,6 +113,8 @@ def _value(value: object) -> str:
             return str(value.value)
         case Config():
             return f"({len(value.listeners)} listeners, {len(value.nodes)} nodes)"
+        case float():
+            return f"{value:.6g}"
         case str() if " " in value:
             return f'"{value}"'
         case _:

@@ -1,5 +1,7 @@
 """`sniffgate replay` prints what a log proves, says where it proves nothing, and never shows a traceback."""
 
+import os
+import subprocess
 from pathlib import Path
 
 import attrs
@@ -10,6 +12,7 @@ from sniffgate.cli.replay import replay
 from sniffgate.config.schema import NodeConfig
 from sniffgate.state.events import ConfigApplied, OperatorSwitched, ProbeFailed
 from sniffgate.state.serial import event_to_json, gap_to_json
+from tests.cli.process import COMMAND, SOON
 from tests.state.test_replay import FAILURES, START, A, a_part
 
 TRIED = NodeConfig(name="c", enabled=False)
@@ -113,3 +116,22 @@ def test_the_end_tells_each_route_whole(path: Path) -> None:
         "line 3: end, wall time 1000000000000000000 ms, 1.000 s epoch 2 revision 3, 2 events, 1 switches",
         "    default/tcp: b, then a, pinned to b [normal]",
     ] == result.stdout.splitlines()[-2:]
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("target", ["closed pipe", "/dev/full"])
+def test_what_cannot_be_printed_is_not_the_logs_fault(path: Path, target: str) -> None:
+    """`replay FILE | head` is no damage of FILE."""
+    path.write_text("".join(f"{line}\n" for line in a_part(START, FAILURES)))
+    if target == "closed pipe":
+        reading, writing = os.pipe()
+        os.close(reading)
+    else:
+        writing = os.open(target, os.O_WRONLY)
+    told = subprocess.run(
+        [*COMMAND, "replay", str(path)], stdout=writing, stderr=subprocess.PIPE, text=True, timeout=SOON, check=False
+    )
+    os.close(writing)
+
+    assert 1 == told.returncode
+    assert "cannot replay" not in told.stderr
