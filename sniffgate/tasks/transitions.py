@@ -1,6 +1,7 @@
 """Every transition is logged once, here, where old and new state stand side by side."""
 
 import logging
+import math
 from collections.abc import Sequence
 
 from ..state.events import Event, OperatorReleased
@@ -92,7 +93,7 @@ def _wish_in_words(wish: Override) -> str:
     if wish.enabled is not None:
         words.append("enabled by the operator" if wish.enabled else "disabled by the operator")
     if wish.drain is not None:
-        words.append(f"draining for at most {wish.drain:g} s")
+        words.append("draining without end" if math.isinf(wish.drain) else f"draining for at most {wish.drain:g} s")
     if wish.mark is not None:
         words.append(f"marked {wish.mark.value} by the operator")
     return ", ".join(words) or "as configured"

@@ -1,6 +1,7 @@
 """What the log says of a gateway's transitions: each once, in the right words, at the right level."""
 
 import logging
+import math
 from collections.abc import Awaitable, Callable
 
 import attrs
@@ -67,6 +68,7 @@ async def test_every_wish_of_the_operator_is_said_once(
             (lambda: world.gateway.disable("node-a"), "node-a: disabled by the operator"),
             (lambda: world.gateway.enable("node-a"), "node-a: as configured"),
             (lambda: world.gateway.drain("node-a", 5.0), "node-a: disabled by the operator, draining for at most 5 s"),
+            (lambda: world.gateway.drain("node-a", math.inf), "node-a: disabled by the operator, draining without end"),
             (lambda: world.gateway.enable("node-a"), "node-a: as configured"),
             (lambda: world.gateway.mark("node-b", Mark.DOWN), "node-b: marked down by the operator"),
             (lambda: world.gateway.mark("node-b", None), "node-b: as configured"),
