@@ -20,7 +20,7 @@ from .demonstration.stage import open_stage
 from .demonstration.tally import Row
 from .demonstration.timeline import Page, Timeline, Voice
 
-LONGEST = 60.0  # seconds; it takes about ten
+LONGEST = 60.0  # seconds; it takes about six
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 
 
@@ -36,7 +36,7 @@ INTERRUPTED = 130  # 128 + SIGINT, as shells have it
 def demo(failover_ms: int | None, as_json: bool) -> None:
     """Show a failover: kill a node under traffic, bring it back, switch by hand, drain.
 
-    Starts three nodes as processes, a gateway and two clients, takes about ten seconds, and measures what it shows.
+    Starts three nodes as processes, a gateway and two clients, takes about six seconds, and measures what it shows.
     Ends with 0 when everything promised was seen, with 1 when something was not (it is named), with 130 on Ctrl-C.
     """
     limits = Limits() if failover_ms is None else Limits(failover=failover_ms / 1000)
