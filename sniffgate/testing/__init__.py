@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .scripts import SCRIPTS as SCRIPTS
     from .scripts import Client as Client
     from .scripts import Script as Script
+    from .seeding import deterministic as deterministic
+    from .seeding import run_virtual as run_virtual
+    from .shaping import Shape as Shape
     from .subject import GatewayCrashed as GatewayCrashed
     from .subject import GatewayUnderTest as GatewayUnderTest
     from .virtual import VirtualNetwork as VirtualNetwork
@@ -33,6 +36,8 @@ _HOMES = {
     "faults": ("FaultyNode", "Trouble"),
     "real_node": ("RealNode",),
     "scripts": ("SCRIPTS", "Client", "Script"),
+    "seeding": ("deterministic", "run_virtual"),
+    "shaping": ("Shape",),
     "subject": ("GatewayCrashed", "GatewayUnderTest"),
     "virtual": ("VirtualNetwork",),
 }

@@ -100,17 +100,22 @@ class Node(NodeServer):
     def slow(self, seconds: float) -> Trouble:
         """Answers come `seconds` late from now on; the kernel is as fast as ever."""
         self.delay = seconds
-        return Trouble(self._hurry)
+        return Trouble(self._mend)
+
+    def reset_mid_stream(self, after: int) -> Trouble:
+        """Resets each connection that has had `after` bytes of answers, instead of the next one."""
+        self.reset_after = after
+        return Trouble(self._mend)
 
     def recover(self, transport: Transport | None = None) -> None:
         """Serves again, as after a restart if it was killed; old connections of a killed node stay dead."""
         for target, each in self._targets(transport):
             self._network.recover(target, each)
         if transport is None:
-            self._hurry()
+            self._mend()
 
-    def _hurry(self) -> None:
-        self.delay = 0.0
+    def _mend(self) -> None:
+        self.delay, self.reset_after = 0.0, None
 
     def _inflict(
         self, fault: Callable[[str | Address, Transport | None], None], transport: Transport | None

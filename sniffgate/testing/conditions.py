@@ -7,6 +7,7 @@ import attrs
 
 from ..address import Address
 from ..config.schema import Transport
+from .shaping import Shape
 
 
 class Fault(enum.IntEnum):
@@ -45,6 +46,8 @@ class Conditions:
     host_latency: dict[str, float] = attrs.field(factory=dict)
     link_latency: dict[frozenset[str], float] = attrs.field(factory=dict)
     partitions: set[frozenset[str]] = attrs.field(factory=set)
+    host_shape: dict[str, Shape] = attrs.field(factory=dict)
+    link_shape: dict[frozenset[str], Shape] = attrs.field(factory=dict)
 
     def fault(self, host: str, address: Address, transport: Transport) -> Fault | None:
         """The greatest fault at a port of a machine."""
@@ -66,3 +69,13 @@ class Conditions:
         if link is not None:
             return link
         return self.host_latency.get(source, 0.0) + self.host_latency.get(destination, 0.0)
+
+    def shape(self, source: str, destination: str) -> Shape | None:
+        """How packets between two machines are treated: as the link says, else as both hosts do; None is as ever."""
+        if not (self.host_shape or self.link_shape):
+            return None
+        link = self.link_shape.get(frozenset((source, destination)))
+        if link is not None or source == destination:  # a host's own shape is that of its cable
+            return link
+        found = [self.host_shape[host] for host in (source, destination) if host in self.host_shape]
+        return found[0].then(found[1]) if len(found) == 2 else next(iter(found), None)

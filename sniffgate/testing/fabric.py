@@ -9,6 +9,7 @@ from ..address import Address, canonical_host
 from ..config.schema import Transport
 from .conditions import Conditions, Fault, Place
 from .machine import Machine
+from .shaping import Shaper
 from .trace import Fate, Kind, Record, Trace
 from .wire import Wire
 
@@ -59,6 +60,7 @@ class Fabric:
     buffers: Buffers
     ports: range
     trace: Trace
+    shaper: Shaper
     wire: Wire = attrs.field(factory=Wire)
     conditions: Conditions = attrs.field(factory=Conditions)
     machines: dict[str, Machine] = attrs.field(factory=dict)
@@ -102,7 +104,7 @@ class Fabric:
         lost: Callable[[], None] = _nothing,
         unreachable: Callable[[], None] | None = None,
     ) -> None:
-        """Sends a packet; one of the three is called: on arrival, when it is lost, or when a router's answer is back.
+        """Sends a packet; one of the three is called: when a copy arrives, it is lost, or a router's answer is back.
 
         A packet is lost if something is in its way when it leaves or when it arrives. Without `unreachable` nobody
         listens to routers.
@@ -124,10 +126,19 @@ class Fabric:
             else:
                 lose()
 
-        if self.passes(packet):
-            self.wire.after(delay, land)
-        else:
+        delays = self._delays(packet, delay) if self.passes(packet) else ()
+        for each in delays:
+            self.wire.after(each, land)
+        if not delays:
             lose()
+
+    def _delays(self, packet: Packet, delay: float) -> tuple[float, ...]:
+        """When each copy of a packet arrives, in seconds from now; none if it is lost on the way."""
+        link = self.machine(packet.source.host).name, self.machine(packet.destination.host).name
+        shape = self.conditions.shape(*link)
+        if shape is None:
+            return (delay,)
+        return self.shaper.delays(shape, link, packet.transport, packet.kind, packet.size, trio.current_time(), delay)
 
     def passes(self, packet: Packet) -> bool:
         """True when nothing is in a packet's way now."""

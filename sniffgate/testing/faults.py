@@ -68,6 +68,10 @@ class FaultyNode(Protocol):
         """Each answer comes `seconds` late. Connects are as fast as ever."""
         ...
 
+    def reset_mid_stream(self, after: int) -> Trouble:
+        """Each connection is reset when it has had `after` bytes of answers and more would follow."""
+        ...
+
     def recover(self) -> None:
         """Ends every fault. What a fault broke off stays broken off."""
         ...

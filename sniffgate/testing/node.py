@@ -1,7 +1,8 @@
 """One node as a process: `python -m sniffgate.testing.node NAME SCRIPT TCP_PORT UDP_PORT`.
 
 Port 0 takes a free one, `-` none. Prints `ready TCP_PORT UDP_PORT`. Then each line of standard input is an order,
-confirmed with `done`: `refuse`, `black_hole`, `close_udp`, `slow SECONDS`, `recover`. Ends when standard input does.
+confirmed with `done`: `refuse`, `black_hole`, `close_udp`, `slow SECONDS`, `reset_after BYTES`, `recover`. Ends when
+standard input does.
 """
 
 import contextlib
@@ -52,8 +53,10 @@ class Process:
                     self._hole = list(_black_hole(self._ports[Transport.TCP].port))
             case ["slow", seconds]:
                 self._server.delay = float(seconds)
+            case ["reset_after", size]:
+                self._server.reset_after = int(size)
             case ["recover"]:
-                self._server.delay = 0.0
+                self._server.delay, self._server.reset_after = 0.0, None
                 self._server.speak()
                 for each in self._hole:
                     each.close()

@@ -4,10 +4,15 @@ A test that uses `gateway` or `virtual_network` runs on virtual time, unless it 
 takes a clock only from the test's own arguments, never from a fixture's, so such a test is given a runner that brings
 one. (Under Hypothesis pytest-trio asks for no runner: a `@given` test calls `trio.run` itself.)
 
+Such a test also has a seed, for the order of tasks and for the dice of the network; a failure tells it, and
+`--sniffgate-seed` runs with it again.
+
 Every pytest run in an environment with sniffgate imports this module, so it imports nothing until a fixture is used.
 """
 
-from collections.abc import AsyncIterator, Callable
+import random
+from collections.abc import AsyncIterator, Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,12 +26,27 @@ if TYPE_CHECKING:
 ON_VIRTUAL_TIME = {"virtual_network", "gateway"}
 
 
+SEED = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--sniffgate-seed`."""
+    text = "seed of tests on sniffgate's virtual network (default: another one each time, told by what fails)"
+    parser.getgroup("sniffgate").addoption("--sniffgate-seed", type=int, metavar="N", help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Throws the seed."""
+    given = config.getoption("--sniffgate-seed")
+    config.stash[SEED] = random.SystemRandom().randrange(10**9) if given is None else given
+
+
 @pytest.hookimpl(trylast=True)  # after pytest-trio has marked what it will run
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Gives tests on the virtual network their clock."""
     for item in items:
         if ON_VIRTUAL_TIME.intersection(getattr(item, "fixturenames", ())) and _is_plain_trio_test(item):
-            item.add_marker(pytest.mark.trio(run=_run_on_virtual_time), append=False)
+            item.add_marker(pytest.mark.trio(run=partial(_run_on_virtual_time, config.stash[SEED])), append=False)
 
 
 def _is_plain_trio_test(item: pytest.Item) -> bool:
@@ -37,20 +57,34 @@ def _is_plain_trio_test(item: pytest.Item) -> bool:
     return bool(markers) and all(marker.kwargs.get("run") in (None, trio.run) for marker in markers)
 
 
-def _run_on_virtual_time(main: Callable[[], Any], *, clock: "trio.abc.Clock | None" = None, **options: Any) -> Any:
+def _run_on_virtual_time(
+    seed: int, main: Callable[[], Any], *, clock: "trio.abc.Clock | None" = None, **options: Any
+) -> Any:
     """`trio.run` on a clock that jumps, unless the test has brought one."""
     import trio
     from trio.testing import MockClock
 
-    return trio.run(main, clock=clock or MockClock(autojump_threshold=0), **options)
+    from .seeding import deterministic
+
+    with deterministic(seed):
+        return trio.run(main, clock=clock or MockClock(autojump_threshold=0), **options)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tells the seed of a failed test."""
+    report = yield
+    if report.when == "call" and report.failed and ON_VIRTUAL_TIME.intersection(getattr(item, "fixturenames", ())):
+        report.sections.append(("sniffgate", f"run it again with --sniffgate-seed={item.config.stash[SEED]}"))
+    return report
 
 
 @pytest.fixture
-def virtual_network() -> "VirtualNetwork":
+def virtual_network(pytestconfig: pytest.Config) -> "VirtualNetwork":
     """A virtual network of its own for each test."""
     from .virtual import VirtualNetwork
 
-    return VirtualNetwork()
+    return VirtualNetwork(seed=pytestconfig.stash[SEED])
 
 
 @pytest.fixture

@@ -122,6 +122,10 @@ class RealNode:
         """Answers come `seconds` late from now on."""
         return self._order(f"slow {seconds}")
 
+    def reset_mid_stream(self, after: int) -> Trouble:
+        """Resets each connection that has had `after` bytes of answers, instead of the next one."""
+        return self._order(f"reset_after {after}")
+
     def recover(self) -> None:
         """Ends every fault; starts the process again if it was killed."""
         if self._child is None:

@@ -18,13 +18,20 @@ class Client:
     """One TCP client, as a script sees it."""
 
     def __init__(
-        self, name: str, conn: Conn, note: Callable[[bytes], None], pause: Callable[[], Awaitable[None]]
+        self,
+        name: str,
+        conn: Conn,
+        note: Callable[[bytes], None],
+        pause: Callable[[], Awaitable[None]],
+        most: Callable[[], int | None],
     ) -> None:
-        """`note` hears of all that is received; `pause` is waited for before each answer."""
+        """`note` hears of all that is received, `pause` is waited for before each answer, `most` is `reset_after`."""
         self.name = name
         self.conn = conn
         self._note = note
         self._pause = pause
+        self._most = most
+        self._sent = 0
         self._unread = b""
 
     async def receive(self, max_bytes: int = CHUNK) -> bytes:
@@ -55,9 +62,15 @@ class Client:
         return line + end
 
     async def send(self, data: bytes) -> None:
-        """Sends an answer, late if the node is slow."""
+        """Sends an answer, late if the node is slow; resets the connection in the middle if it is told to."""
         await self._pause()
-        await self.conn.send_all(data)
+        most = self._most()
+        room = len(data) if most is None else max(0, most - self._sent)
+        self._sent += len(data)
+        await self.conn.send_all(data[:room])
+        if room < len(data):
+            self.conn.abort()
+            raise trio.ClosedResourceError("reset in mid-stream")
 
 
 Talk = Callable[[Client], Awaitable[None]]

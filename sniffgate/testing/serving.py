@@ -26,13 +26,15 @@ class NodeServer:
     """Serves TCP clients and datagrams by a script.
 
     `accepted` has the address of each TCP client so far, `received` all that came, `conns` the open connections.
-    `delay` is how many seconds late each answer comes.
+    `delay` is how many seconds late each answer comes, `reset_after` how many bytes of answers a connection has before
+    it is reset.
     """
 
     def __init__(self, name: str, script: Script) -> None:
         self.name = name
         self.script = script
         self.delay = 0.0
+        self.reset_after: int | None = None
         self._speech: trio.Event | None = None  # None: it speaks
         self.received: list[Received] = []
         self.accepted: list[Address] = []
@@ -79,7 +81,13 @@ class NodeServer:
         """Serves one client until it leaves or the node is killed."""
         self.accepted.append(conn.peer)
         self.conns.append(conn)
-        client = Client(self.name, conn, lambda data: self._take(Transport.TCP, conn.peer, data), self._pause)
+        client = Client(
+            self.name,
+            conn,
+            lambda data: self._take(Transport.TCP, conn.peer, data),
+            self._pause,
+            lambda: self.reset_after,
+        )
         try:
             with conn:
                 await self.script.talk(client)

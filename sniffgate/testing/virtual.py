@@ -7,12 +7,13 @@
 
 It keeps the contract of `net/ports.py` (`tests/net/contract.py` runs against both networks) and answers like Linux
 where that is silent: buffers, retries, backlogs, refusals and their quotes. Apart from the order in which Trio runs
-tasks that are due together, the same calls always give the same history.
+tasks that are due together, the same calls and the same seed always give the same history; `seeding.py` gives that
+order a seed too.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import trio
 
@@ -24,12 +25,14 @@ from .conditions import Fault
 from .fabric import Budget, Buffers, Fabric, Packet
 from .handshake import Handshake, VirtualAcceptor
 from .machine import Machine
+from .shaping import Shape, Shaper
 from .trace import Fate, Kind, Trace
 from .virtual_tcp import VirtualConn
 from .virtual_udp import VirtualDatagramConn, VirtualDatagramPort
 
 LOCALHOST = ("127.0.0.1", "::1")
 EPHEMERAL = range(40000, 65536)
+Key = TypeVar("Key")
 
 
 class Names(dict[str, Sequence[str]]):
@@ -126,8 +129,16 @@ class VirtualNetwork(VirtualHost):
     port of it (an `Address`), and with `transport` only that one. Faults stay until `recover`; the greatest one counts.
     """
 
-    def __init__(self, *, buffers: Buffers | None = None, ports: range = EPHEMERAL, trace_limit: int = 100_000) -> None:
-        fabric = Fabric(buffers or Buffers(), ports, Trace(maxlen=trace_limit))
+    def __init__(
+        self,
+        *,
+        seed: int = 0,
+        buffers: Buffers | None = None,
+        ports: range = EPHEMERAL,
+        trace_limit: int = 100_000,
+    ) -> None:
+        """`seed` is of the dice that `shape` needs."""
+        fabric = Fabric(buffers or Buffers(), ports, Trace(maxlen=trace_limit), Shaper(seed))
         super().__init__(fabric, fabric.machine(*LOCALHOST), Names(localhost=LOCALHOST))
         self.trace = fabric.trace
 
@@ -148,6 +159,17 @@ class VirtualNetwork(VirtualHost):
             self._fabric.conditions.host_latency[self._fabric.machine(host).name] = seconds
         else:
             self._fabric.conditions.link_latency[self._pair(host, other)] = seconds
+
+    def shape(self, shape: Shape | None, host: str, other: str | None = None) -> None:
+        """Treats what enters or leaves `host`, or its link to `other` alone, as `shape` says; None as before.
+
+        It applies to packets sent from now on. A link's own shape replaces those of its two hosts.
+        """
+        conditions = self._fabric.conditions
+        if other is None:
+            _put(conditions.host_shape, self._fabric.machine(host).name, shape)
+        else:
+            _put(conditions.link_shape, self._pair(host, other), shape)
 
     def partition(self, host: str, other: str) -> None:
         """Lets nothing pass between two hosts, either way, until `heal`."""
@@ -218,6 +240,13 @@ class VirtualNetwork(VirtualHost):
 
     def _pair(self, host: str, other: str) -> frozenset[str]:
         return frozenset((self._fabric.machine(host).name, self._fabric.machine(other).name))
+
+
+def _put(shapes: dict[Key, Shape], key: Key, shape: Shape | None) -> None:
+    if shape is None:
+        shapes.pop(key, None)
+    else:
+        shapes[key] = shape
 
 
 class VirtualConnecting:

@@ -1,5 +1,6 @@
 """The pytest plugin, as its users have it: pytest in a process of its own."""
 
+import re
 import subprocess
 import sys
 
@@ -164,3 +165,26 @@ def test_the_kit_imports_nothing_by_itself() -> None:
         "[getattr(kit, name) for name in kit.__all__]; assert 'trio' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_failure_tells_its_seed_and_runs_again_with_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fails once in a hundred runs must fail every time from then on."""
+    source = """
+async def test_order(virtual_network):
+    order = []
+    async def task(number):
+        await trio.sleep(1)
+        order.append(number)
+    async with trio.open_nursery() as nursery:
+        for number in range(20):
+            nursery.start_soon(task, number)
+    assert False, f"order {order}"
+"""
+    first = run_tests(pytester, monkeypatch, source)
+    (seed,) = re.findall(r"run it again with (--sniffgate-seed=\d+)", first.stdout.str())
+    again = pytester.runpytest_subprocess("-p", "no:cacheprovider", seed, timeout=60)
+
+    orders = [re.findall(r"AssertionError: order (\[.*\])", result.stdout.str())[0] for result in (first, again)]
+    assert orders[0] == orders[1]
