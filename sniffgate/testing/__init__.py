@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .seeding import deterministic as deterministic
     from .seeding import run_virtual as run_virtual
     from .shaping import Shape as Shape
+    from .streams import ConnStream as ConnStream
     from .subject import GatewayCrashed as GatewayCrashed
     from .subject import GatewayUnderTest as GatewayUnderTest
     from .virtual import VirtualNetwork as VirtualNetwork
@@ -38,6 +39,7 @@ _HOMES = {
     "scripts": ("SCRIPTS", "Client", "Script"),
     "seeding": ("deterministic", "run_virtual"),
     "shaping": ("Shape",),
+    "streams": ("ConnStream",),
     "subject": ("GatewayCrashed", "GatewayUnderTest"),
     "virtual": ("VirtualNetwork",),
 }

@@ -8,11 +8,13 @@ import trio
 
 from ..address import Address
 from ..config.schema import Config, Transport
+from ..errors import ConnectFailed
 from ..net.ports import Conn, DatagramConn, Network
 from ..state.model import Mark, State
 from ..tasks.gateway import Gateway
 from ..tasks.leases import LeaseView
 from .faults import FaultyNode
+from .streams import ConnStream
 from .timeline import Timeline
 
 ANSWER = 65536  # bytes, the longest that `ask` reads
@@ -51,6 +53,13 @@ class GatewayUnderTest:
     async def connect(self, listener: str | None = None) -> Conn:
         """A TCP connection of a client. Errors: as `Network.connect_tcp`."""
         return await self.client.connect_tcp(self.address(listener, Transport.TCP))
+
+    async def open_stream(self, listener: str | None = None) -> ConnStream:
+        """The same as Trio's kind of stream, for a client that takes one. Errors: `OSError`, as `open_tcp_stream`."""
+        try:
+            return ConnStream(await self.connect(listener))
+        except ConnectFailed as error:
+            raise OSError(str(error)) from error
 
     def datagrams(self, listener: str | None = None) -> DatagramConn:
         """A UDP socket of a client, connected to a listener."""
