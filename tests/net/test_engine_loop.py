@@ -161,6 +161,23 @@ async def test_a_flow_for_which_the_kernel_has_no_room_ends_alone(relay: EngineR
         assert b"unharmed" == await read_exactly(bystander.node, 8)
 
 
+async def test_a_flow_that_is_over_is_watched_no_more_when_its_task_hears_of_it() -> None:
+    """The task closes the sockets at once; until then the kernel would go on reporting them."""
+    loop = EngineLoop()
+    loop.open()
+    (client_peer, client), (node, node_peer) = await plain_pair(), await plain_pair()
+    with client_peer, client, node, node_peer:
+        heard: list[dict[int, int]] = []
+        flow = EngineFlow(
+            loop, client.plain, node.plain, Counters(), RelayLimits(), None, lambda _: heard.append(registered(loop))
+        )
+        loop.attach(flow)
+        assert {client.fileno(), node.fileno()} == set(registered(loop))
+        loop.finish(flow)
+        assert [{}] == heard
+        loop.close()
+
+
 # --- a crash --------------------------------------------------------------------------------------------
 
 

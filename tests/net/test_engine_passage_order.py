@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sniffgate.address import Address
@@ -142,6 +142,27 @@ class Hall:
 MOVES = ("send", "read", "command", "trio", "carry", "divert", "cancel", "trouble")
 
 
+@example(["send", "read", "carry", "command", "send", "read"])  # given to Trio, not yet taken
+@example(["send", "carry", "command", "cancel", "read", "command", "send"])  # held when the passage ends
+# held when its leg is left, and another passage begins
+@example(
+    [
+        "carry",
+        "command",
+        "send",
+        "read",
+        "divert",
+        "carry",
+        "command",
+        "send",
+        "read",
+        "trio",
+        "trio",
+        "command",
+        "command",
+    ],
+)
+@settings(max_examples=max(300, settings.default.max_examples if settings.default else 0))
 @given(st.lists(st.sampled_from(("send", "send", "read", *MOVES)), max_size=80))
 def test_order_is_kept_whatever_the_threads_do(moves: list[str]) -> None:
     """None is lost, doubled or overtaken, in any interleaving of arrivals, hand-overs, moves and endings."""
