@@ -99,3 +99,14 @@ async def test_a_node_that_is_not_there_is_a_mistake_of_the_test(autojump_clock:
         with pytest.raises(LookupError, match="no node node-c"):
             await expect_active(gateway, "node-c", within=1000.0)
         assert 0.0 == trio.current_time()
+
+
+async def test_what_is_due_at_the_last_instant_is_in_time(autojump_clock: MockClock) -> None:
+    """A drain of two seconds is expected within two seconds."""
+    async with open_gateway(service()) as gateway:
+        with await gateway.connect() as conn:
+            await conn.send_all(b"hi")
+            await conn.receive_some(100)
+            await gateway.disable("node-a")
+            await expect_drained(gateway, "node-a", within=2.0)
+            assert 2.0 == pytest.approx(trio.current_time(), abs=0.02)
