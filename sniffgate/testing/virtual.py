@@ -11,17 +11,16 @@ tasks that are due together, the same calls and the same seed always give the sa
 order a seed too.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
-from typing import Self, TypeVar
+from collections.abc import Sequence
+from typing import TypeVar
 
 import trio
 
 from ..address import Address, canonical_host, is_ip
 from ..config.schema import Transport
 from ..errors import CannotBind, NameUnresolved
-from ..net.ports import Conn
 from .conditions import Fault
+from .connecting import VirtualConnecting
 from .fabric import Budget, Buffers, Fabric, Packet
 from .handshake import Handshake, VirtualAcceptor
 from .machine import Machine
@@ -94,7 +93,7 @@ class VirtualHost:
         conn.set_user_timeout(user_timeout)
         return conn
 
-    def begin_connect(self, address: Address, *, user_timeout: float = 0.0) -> "VirtualConnecting":
+    def begin_connect(self, address: Address, *, user_timeout: float = 0.0) -> VirtualConnecting:
         """Never done at once: the SYN leaves when somebody waits for it."""
         return VirtualConnecting(lambda: self.connect_tcp(address, user_timeout=user_timeout))
 
@@ -247,29 +246,3 @@ def _put(shapes: dict[Key, Shape], key: Key, shape: Shape | None) -> None:
         shapes.pop(key, None)
     else:
         shapes[key] = shape
-
-
-class VirtualConnecting:
-    """A connection that opens once it is waited for."""
-
-    def __init__(self, connect: Callable[[], Awaitable[Conn]]) -> None:
-        self._connect = connect
-
-    def result_nowait(self) -> Conn | None:
-        """None: a round trip takes time."""
-        return None
-
-    async def wait(self) -> Conn:
-        """Connects. Errors: as `VirtualHost.connect_tcp`."""
-        return await self._connect()
-
-    def close(self) -> None:
-        """There is nothing to give up yet."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
