@@ -60,6 +60,9 @@ def _addresses(document: dict[str, object]) -> Iterator[Complaint]:
         first_use = taken.get((Transport.TCP.value, _one_spelling(admin.host), admin.port)) if admin else None
         if first_use is not None:
             yield Complaint((*path, "admin_listen"), f"tcp {admin} is already listened on", (*first_use, "listen"))
+        if admin and admin.is_literal | admin.is_wildcard and not admin.is_loopback and not row.get("admin_token_file"):
+            message = f"other machines can reach {admin}: set admin_token_file, or listen on 127.0.0.1 or a unix socket"
+            yield Complaint((*path, "admin_listen"), message)
 
 
 def _parsed(value: object) -> Address | None:
@@ -87,10 +90,6 @@ def cautions(document: dict[str, object], config: Config) -> Iterator[Complaint]
     if globals_.eject_time > globals_.eject_time_max:
         message = "is longer than eject_time_max_ms: every ejection lasts eject_time_max_ms"
         yield Complaint((GLOBAL.header, "eject_time_ms"), message)
-    admin = _parsed(globals_.admin_listen)
-    if admin and admin.is_literal | admin.is_wildcard and not admin.is_loopback and not globals_.admin_token_file:
-        message = "other machines can reach it: the gateway will not start without admin_token_file"
-        yield Complaint((GLOBAL.header, "admin_listen"), message)
     reached = {(node.pool, transport) for node in config.nodes for transport in node.transports}
     used = {node.pool for node in config.nodes} | {listener.pool for listener in config.listeners}
     for (path, row), listener in zip(rows(document, LISTENERS), config.listeners, strict=True):

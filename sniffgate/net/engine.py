@@ -36,16 +36,17 @@ class EngineRelay:
         Shielded: flows that are cancelled need it to let go of their sockets. Errors: a crash of the engine itself, or
         an OSError before it has started.
         """
-        with trio.CancelScope(shield=True):
-            self.loop.clock = trio.lowlevel.current_clock().current_time
-            self.loop.open()
-            try:
-                task_status.started()
+        self.loop.clock = trio.lowlevel.current_clock().current_time
+        self.loop.open()
+        try:
+            task_status.started()
+            await trio.lowlevel.checkpoint()  # a start that was cancelled ends here: nobody would stop the thread
+            with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(self.loop.run, limiter=trio.CapacityLimiter(1))
-            finally:
-                for front in self._fronts.values():  # only after a crash
-                    front.fail()
-                self.loop.close()
+        finally:
+            for front in self._fronts.values():  # only after a crash
+                front.fail()
+            self.loop.close()
 
     def stop(self) -> None:
         """Makes `run` return once every flow is over."""

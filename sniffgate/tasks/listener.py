@@ -84,6 +84,9 @@ class Listener:
                         await self._services.run_again_after_crashes(
                             f"listener {self.settings.name}", lambda: self._run_inner(intake)
                         )
+                has_time = self._end > self._services.clock.now() and not self._closed.is_set()
+                if isinstance(intake, TcpIntake) and has_time:
+                    await intake.take_rest(cast("Acceptor", self.socket))
                 self._has_let_go = True
                 if isinstance(intake, TcpIntake) or self._is_reclaimed:
                     self._give_up_socket()

@@ -23,6 +23,7 @@ log = logging.getLogger("sniffgate")
 
 STARVED_PAUSE = 0.1  # seconds between accepts while descriptors are short, as trio.serve_listeners has it
 BATCH = 8  # clients taken in before others get their turn: each costs some 100 us
+BACKLOG = 4096  # net.core.somaxconn, which bounds every backlog
 
 Settings = Callable[[], ListenerConfig]  # the listener's configuration as it is now: a reload may change it
 
@@ -55,6 +56,19 @@ class TcpIntake:
                 self._services.ledger.shortages["accept"] += 1
                 log.warning("cannot accept: %s", error)
                 await trio.sleep(STARVED_PAUSE)
+
+    async def take_rest(self, acceptor: Acceptor) -> None:
+        """Takes in the clients that wait already: closing the socket would reset them. No more than a backlog holds."""
+        for taken in range(BACKLOG):
+            try:
+                client = acceptor.accept_nowait()
+            except LocalShortage:
+                return
+            if client is None:
+                return
+            self._take_in(client)
+            if taken % BATCH == BATCH - 1:
+                await trio.lowlevel.checkpoint()
 
     def follow(self, state: State) -> None:
         """Cancels the tries at endpoints that may not be used any more; their clients are routed again."""

@@ -114,7 +114,12 @@ EDGES: list[tuple[Table, str, tuple[str, ...], tuple[str, ...]]] = [
     (LISTENERS, "listen", ('":0"', '":65535"', '"[::1]:80"'), ('":65536"', '""', "80", '"a:b:80"', '"host"')),
     (NODES, "tcp", ('"h:1"', '"[fe80::1%eth0]:1"'), ('"h:0"', '":1"', "1", '"unix:/a"', '"h:٣"')),
     (NODES, "udp", ('"h:1"', '""'), ('"h:0"', '":1"', "1", '"300.1.1.1:1"')),
-    (GLOBAL, "admin_listen", ('""', '":0"', f'"unix:/{"a" * 106}"'), ('"unix:a"', f'"unix:/{"a" * 107}"', "1", '"a"')),
+    (
+        GLOBAL,
+        "admin_listen",
+        ('""', '"[::1]:0"', f'"unix:/{"a" * 106}"'),
+        ('"unix:a"', f'"unix:/{"a" * 107}"', "1", '"a"'),
+    ),
     (GLOBAL, "event_log", ('""', '"/var/log/x"'), ("1", '"a\\u0000b"')),
     (GLOBAL, "admin_token_file", ('""', '"x"'), ("1", '"\\u0000"')),
     (GLOBAL, "log_level", ('"error"', '"warn"', '"warning"', '"INFO"', '"debug"', '"trace"'), ('"loud"', '""', "1")),

@@ -185,8 +185,13 @@ tcp = ""
             "f.toml:11: pools[1].name: the name 'p' is already taken (first on line 9)",
         ),
         (
-            f'[global]\nadmin_listen = ":80"\n{LISTENER}{NODE}',
-            "f.toml:2: global.admin_listen: tcp :80 is already listened on (first on line 6)",
+            f'[global]\nadmin_token_file = "t"\nadmin_listen = ":80"\n{LISTENER}{NODE}',
+            "f.toml:3: global.admin_listen: tcp :80 is already listened on (first on line 7)",
+        ),
+        (
+            f'[global]\nadmin_listen = "10.0.0.1:9100"\n{LISTENER}{NODE}',
+            "f.toml:2: global.admin_listen: other machines can reach 10.0.0.1:9100: set admin_token_file, or listen on "
+            "127.0.0.1 or a unix socket",
         ),
         (f'{LISTENER}pool = "x"\n{NODE}', "f.toml:5: listeners[0].pool: there is no pool 'x' in [[pools]]"),
         (f"{LISTENER}{NODE}Tcp = 1", "f.toml:8: nodes[0].Tcp: unknown key 'Tcp'; did you mean 'tcp'?"),
@@ -230,8 +235,6 @@ def warned(text: str) -> tuple[str, ...]:
         ("pools", 'name = "spare pool"', "name"),
         ("nodes", 'name = "a b"', "name"),
         ("global", 'eject_time_ms = "2m"', "eject_time_ms"),
-        ("global", 'admin_listen = ":9100"', "admin_listen"),
-        ("global", 'admin_listen = "10.0.0.1:9100"', "admin_listen"),
         ("nodes", 'probe = "none"\nprobe_payload = "x"', "probe_payload"),
         ("nodes", 'probe = "none"\nprobe_interval_ms = 10', "probe_interval_ms"),
         ("nodes", 'probe = "tcp"\nudp_probe_expect = "x"', "udp_probe_expect"),

@@ -6,6 +6,9 @@ from typing import cast
 import pytest
 import trio
 
+from sniffgate.address import Address
+from sniffgate.app import serve
+from sniffgate.config.schema import Config, ListenerConfig, NodeConfig, Transport
 from sniffgate.net.engine import EngineRelay
 from sniffgate.net.relay import Relay
 from tests.net.relay_contract import RelayContract
@@ -24,3 +27,19 @@ class TestEngineRelay(RelayContract):
         await nursery.start(relay.run)
         yield relay
         relay.stop()
+
+
+@pytest.mark.realnet
+async def test_a_start_that_is_cancelled_ends() -> None:
+    """A signal may come at any moment of the start; the engine's thread must not be waited for then."""
+    config = Config(
+        listeners=(ListenerConfig(name="t", protocol=Transport.TCP, listen=Address("127.0.0.1", 0)),),
+        nodes=(NodeConfig(name="a", tcp=Address("127.0.0.1", 9)),),
+    )
+    for checkpoints in range(40):
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(serve, config)
+                for _ in range(checkpoints):
+                    await trio.lowlevel.checkpoint()
+                nursery.cancel_scope.cancel()

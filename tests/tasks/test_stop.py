@@ -25,7 +25,7 @@ from tests.tasks.tcp_world import (
     settled,
     tcp_config,
 )
-from tests.tasks.world import GATEWAY, A, B, NoJitter, config_for, running
+from tests.tasks.world import GATEWAY, TCP_PORT, A, B, NoJitter, config_for, running
 
 
 async def test_stop_takes_no_more_clients_and_frees_the_port(autojump_clock: MockClock) -> None:
@@ -193,3 +193,16 @@ async def test_two_gateways_in_one_process_do_not_disturb_each_other(autojump_cl
         assert {} == dict(two.gateway.ledger.endings)
         (new,) = await opened(two, port=SECOND_LISTENER.listen.port)
         assert b"node-b:hi" == await echo(new)
+
+
+async def test_clients_that_wait_in_the_backlog_are_served_before_the_port_is_given_back(
+    autojump_clock: MockClock,
+) -> None:
+    """They were let in by the kernel: closing the socket would reset them."""
+    async with running(tcp_config(QA, shutdown_grace=5.0)) as world:
+        conns = [await world.client.connect_tcp(Address(GATEWAY, TCP_PORT)) for _ in range(3)]
+        world.gateway.stop()
+        for conn in conns:
+            await conn.send_all(b"hi")
+            assert b"node-a:hi" == await conn.receive_some(100)
+            conn.close()
