@@ -100,12 +100,12 @@ class Node(NodeServer):
     def slow(self, seconds: float) -> Trouble:
         """Answers come `seconds` late from now on; the kernel is as fast as ever."""
         self.delay = seconds
-        return Trouble(self._mend)
+        return Trouble(self.recover)
 
     def reset_mid_stream(self, after: int) -> Trouble:
         """Resets each connection that has had `after` bytes of answers, instead of the next one."""
         self.reset_after = after
-        return Trouble(self._mend)
+        return Trouble(self.recover)
 
     def recover(self, transport: Transport | None = None) -> None:
         """Serves again, as after a restart if it was killed; old connections of a killed node stay dead."""

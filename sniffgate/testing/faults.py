@@ -24,7 +24,7 @@ class Trouble:
 
 
 class FaultyNode(Protocol):
-    """A backend to which things happen. A fault lasts until `recover`, or to the end of its block; they add up.
+    """A backend to which things happen. Faults add up, and last until `recover`; the end of a block is one.
 
     docs/testing.md says what each fault is like on either network, and where the two differ.
     """

@@ -241,6 +241,21 @@ async def a_slow_node_answers_late(network: Network, node: FaultyNode, settled: 
     assert not await silent(ask(network, node, b"hi"))
 
 
+@scenario("echo")
+async def the_end_of_a_block_ends_every_fault(
+    network: Network, node: FaultyNode, settled: Callable[[], Awaitable[None]]
+) -> None:
+    """The same on both networks: a process is told to recover, not from what."""
+    with node.close_udp():
+        with node.slow(0.3):
+            await settled()
+            with pytest.raises(DatagramRefused):
+                await query(network, node, b"x")
+        await settled()
+        assert b"node-a:ho" == await query(network, node, b"ho")
+    await settled()
+
+
 every_scenario = pytest.mark.parametrize(("script", "play"), SCENARIOS)
 
 
