@@ -95,6 +95,7 @@ class EngineRelay:
 
         Errors: `RuntimeError` when the engine cannot serve it.
         """
+        await trio.lowlevel.checkpoint_if_cancelled()  # a start that was cancelled has ended the engine already
         token = trio.lowlevel.current_trio_token()
         parked = _Parked(token)
         entry = Front(

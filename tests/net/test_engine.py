@@ -1,5 +1,6 @@
 """The relay engine keeps the promises of every relay, on real sockets."""
 
+import logging
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -30,11 +31,12 @@ class TestEngineRelay(RelayContract):
 
 
 @pytest.mark.realnet
-async def test_a_start_that_is_cancelled_ends() -> None:
-    """A signal may come at any moment of the start; the engine's thread must not be waited for then."""
+@pytest.mark.parametrize("protocol", Transport)
+async def test_a_start_that_is_cancelled_ends(protocol: Transport, caplog: pytest.LogCaptureFixture) -> None:
+    """A signal may come at any moment of the start: no thread may be waited for then, and no crash reported."""
     config = Config(
-        listeners=(ListenerConfig(name="t", protocol=Transport.TCP, listen=Address("127.0.0.1", 0)),),
-        nodes=(NodeConfig(name="a", tcp=Address("127.0.0.1", 9)),),
+        listeners=(ListenerConfig(name="front", protocol=protocol, listen=Address("127.0.0.1", 0)),),
+        nodes=(NodeConfig(name="a", tcp=Address("127.0.0.1", 9), udp=Address("127.0.0.1", 9)),),
     )
     for checkpoints in range(40):
         with trio.fail_after(10):
@@ -43,3 +45,4 @@ async def test_a_start_that_is_cancelled_ends() -> None:
                 for _ in range(checkpoints):
                     await trio.lowlevel.checkpoint()
                 nursery.cancel_scope.cancel()
+    assert [] == [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
