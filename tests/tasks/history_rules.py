@@ -15,7 +15,8 @@ from sniffgate.state.model import Endpoint, Mark, RouteMode, State, Verdict
 from sniffgate.state.verdict import is_enabled, is_usable, override_of
 from sniffgate.tasks.leases import Lease
 from sniffgate.tasks.listener import Listener
-from sniffgate.testing.virtual import VirtualConnecting, VirtualHost
+from sniffgate.testing.connecting import VirtualConnecting
+from sniffgate.testing.virtual import VirtualHost
 from tests.tasks.history import INF, TCP, UDP, Spec
 
 DUST = 1e-6  # of adding floats

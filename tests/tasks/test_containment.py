@@ -15,7 +15,8 @@ from sniffgate.net.relay import Counters, EndReason, RelayLimits
 from sniffgate.net.relay_tasks import TaskRelay
 from sniffgate.state.events import Event, OperatorDisabled
 from sniffgate.state.model import State, Verdict
-from sniffgate.testing.virtual import VirtualConnecting, VirtualHost, VirtualNetwork
+from sniffgate.testing.connecting import VirtualConnecting
+from sniffgate.testing.virtual import VirtualHost, VirtualNetwork
 from tests.tasks.tcp_world import (
     QA,
     QB,
