@@ -198,6 +198,8 @@ class EngineLoop:
 
     def set_timer(self, flow: EngineFlow) -> None:
         """See `Loop.set_timer`."""
+        if flow.over:  # its first event was its last, before this command's turn came
+            return
         when, _ = flow.deadline()
         if when < float("inf"):
             flow.timers += 1
