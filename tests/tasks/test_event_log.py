@@ -74,10 +74,12 @@ def test_a_rotated_file_goes_on_with_a_fresh_header(tmp_path: Path) -> None:
     path, rotated = tmp_path / "events", tmp_path / "events.1"
     event_log = a_log(path, max_mb=0.005)
     state = initial_state(CONFIG)
-    events = iter(failures(1000))
-    while not rotated.exists():
-        state = recorded(event_log, state, [next(events)])
-    state = recorded(event_log, state, [next(events)])
+    events = failures(102)
+    state = recorded(event_log, state, events[:100])
+    held(lambda: event_log._writer.over_limit)
+    state = recorded(event_log, state, events[100:101])
+    held(rotated.exists)
+    state = recorded(event_log, state, events[101:])
 
     assert event_log.close(SOON)
     assert 5000 <= rotated.stat().st_size
