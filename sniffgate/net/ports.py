@@ -11,7 +11,7 @@ from typing import Protocol, Self
 import attrs
 
 from ..address import Address
-from ..errors import Side
+from ..errors import ConnectFailed, LocalShortage, Side
 
 # Payload bytes of a refused datagram that Linux quotes in its error queue, without a sign of having cut (measured).
 QUOTED_IPV4 = 520
@@ -96,6 +96,10 @@ class Connecting(Closable, Protocol):
 
     def result_nowait(self) -> Conn | None:
         """The connection if it is open, and from then on the caller's; None while it is not, or if it failed."""
+        ...
+
+    def failure_nowait(self) -> ConnectFailed | LocalShortage | None:
+        """What it has failed with already; None while it has not."""
         ...
 
     async def wait(self) -> Conn:

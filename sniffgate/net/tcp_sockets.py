@@ -12,7 +12,7 @@ from typing import Self
 import trio
 
 from ..address import Address
-from ..errors import ConnectRefused, PeerReset, Side, Unreachable
+from ..errors import ConnectFailed, ConnectRefused, LocalShortage, PeerReset, Side, Unreachable
 from .binding import bind_socket, bound_address
 from .errno_map import ABANDONED, SHORTAGES, bind_failure, connect_failure, shortage
 from .owned_socket import OwnedSocket
@@ -192,7 +192,7 @@ class SocketConnecting:
         self._address = address
         self._sock: socket.socket | None = None
         self._conn: SocketConn | None = None
-        self._error: Exception | None = None
+        self._error: ConnectFailed | LocalShortage | None = None
         try:
             raw = to_sockaddr(address, family_of(address))
             sock = self._sock = socket.socket(family_of(address), socket.SOCK_STREAM)
@@ -217,6 +217,10 @@ class SocketConnecting:
         """See `Connecting.result_nowait`."""
         conn, self._conn = self._conn, None
         return conn
+
+    def failure_nowait(self) -> ConnectFailed | LocalShortage | None:
+        """See `Connecting.failure_nowait`."""
+        return self._error
 
     async def wait(self) -> SocketConn:
         """See `Connecting.wait`. *Cancellation:* the attempt is given up."""
@@ -269,12 +273,12 @@ class SocketConnecting:
         else:
             self._conn = conn
 
-    def _fail(self, failure: Exception, cause: OSError) -> None:
+    def _fail(self, failure: ConnectFailed | LocalShortage, cause: OSError) -> None:
         failure.__cause__ = cause
         self._error = failure
 
 
-def _connect_failure(error: OSError, address: Address) -> Exception:
+def _connect_failure(error: OSError, address: Address) -> ConnectFailed | LocalShortage:
     number = error.errno or 0
     if number == errno.EADDRNOTAVAIL and ":" in address.host and _ipv6_is_off():
         return Unreachable(f"{address}: this machine has no IPv6 address")

@@ -104,18 +104,23 @@ class Searches:
         arrival.client.set_user_timeout(arrival.listener.tcp_user_timeout)
         self._services.ledger.hedges(arrival.route).count_flow(trio.current_time())
         search = arrival.search = Search()
-        attempt = search.first = self._next_attempt(arrival, search, beside=False)
-        if attempt is None or not attempt.configured.is_literal:
-            return False
-        attempt.begun = self._services.network.begin_connect(
-            attempt.configured, user_timeout=arrival.listener.tcp_user_timeout
-        )
-        conn = attempt.begun.result_nowait()
-        if conn is None:
-            return False
-        search.first = None
-        search.winner = (attempt, conn)
-        return self._start_flow(arrival, search)
+        while (attempt := self._next_attempt(arrival, search, beside=False)) is not None:
+            search.first = attempt
+            if not attempt.configured.is_literal:
+                return False
+            begun = attempt.begun = self._services.network.begin_connect(
+                attempt.configured, user_timeout=arrival.listener.tcp_user_timeout
+            )
+            if (conn := begun.result_nowait()) is not None:
+                search.first = None
+                search.winner = (attempt, conn)
+                return self._start_flow(arrival, search)
+            if (failure := begun.failure_nowait()) is None:
+                return False
+            search.first = None
+            self._count_failure(arrival, attempt.endpoint, (attempt.configured,), [failure], timed_out=False)
+            self._let_go(arrival, attempt, None)
+        return False
 
     async def find_node(self, arrival: Arrival) -> EndReason | None:
         """None once a flow owns the client, else why it has none."""

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
+from ..errors import ConnectFailed, LocalShortage
 from ..net.ports import Conn
 
 
@@ -15,6 +16,10 @@ class VirtualConnecting:
 
     def result_nowait(self) -> Conn | None:
         """None: a round trip takes time."""
+        return None
+
+    def failure_nowait(self) -> ConnectFailed | LocalShortage | None:
+        """None: a refusal takes its time too."""
         return None
 
     async def wait(self) -> Conn:
