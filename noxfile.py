@@ -86,7 +86,8 @@ def scenarios(session: nox.Session) -> None:
 def soak(session: nox.Session) -> None:
     """Long property and load runs; CI gives them a bounded budget."""
     install(session, "test")
-    session.run("pytest", "-m", "soak", "tests", *session.posargs, env={"HYPOTHESIS_PROFILE": "long"})
+    patient = ("-o", "faulthandler_timeout=1200")  # a minute without a result is no hang here
+    session.run("pytest", "-m", "soak", *patient, "tests", *session.posargs, env={"HYPOTHESIS_PROFILE": "long"})
 
 
 @nox.session
