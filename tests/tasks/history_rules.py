@@ -123,14 +123,17 @@ class _WatchedAcceptor:
 def too_many_tries(network: Watched, most: int, connect_timeout: float) -> Iterator[str]:
     """No client costs more than `connect_retry` nodes a connect.
 
-    A try that was given up before its time, because its endpoint fell, is not counted.
+    A try that was given up because its endpoint fell is not counted: before its time, or just when it had connected,
+    which is why of those that connected only the last one counts.
     """
     for client, tries in network.tries.items():
+        connected = [each.node for each in tries if each.ok]
         counted = {
             each.node
             for each in tries
-            if each.ok or each.ended - each.began >= connect_timeout or each.ended == each.began
+            if not each.ok and (each.ended - each.began >= connect_timeout or each.ended == each.began)
         }
+        counted.update(connected[-1:])
         if len(counted) > most:
             yield f"client {client.port} was tried at {len(counted)} nodes, more than {most}"
         nodes = [each.node for each in tries]

@@ -113,7 +113,7 @@ def test_every_rule_holds_in_every_history(history: History) -> None:
 
 @pytest.mark.soak
 @given(histories(max_size=40))
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_every_rule_holds_in_every_long_history(history: History) -> None:
     """The same for hours of virtual time, and more of everything."""
     hold(history)
