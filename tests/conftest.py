@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 pytest_plugins = ["pytester"]  # for the tests of the pytest plugin
 
-# In CI the examples are the same each time, so that what is red there is red for everybody; elsewhere they are new ones.
+# In CI the examples are the same each time, so that what is red there is red for all; elsewhere they are new ones.
 _base = settings(
     deadline=None,
     derandomize="CI" in os.environ,
