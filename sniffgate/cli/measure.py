@@ -62,7 +62,7 @@ def overhead(
     from ..measure.host import describe_host, load_average
     from ..measure.overhead import kinds, measure_overhead
     from ..measure.processes import RoundFailed
-    from ..measure.report import artifact
+    from ..measure.overhead_table import artifact
     from ..measure.trials import Settings
 
     settings = Settings(rounds or ROUNDS)
@@ -89,7 +89,7 @@ def overhead(
 
 
 def _show(everything: dict[str, Any], outcome: "Outcome", *, is_markdown: bool) -> None:
-    from ..measure.report import markdown, plain, remarks, table
+    from ..measure.overhead_table import markdown, plain, remarks, table
 
     titles, rows = table(outcome)
     if is_markdown:

@@ -3,7 +3,7 @@
 import json
 
 from sniffgate.measure.overhead import Outcome, Trouble
-from sniffgate.measure.report import artifact, markdown, plain, remarks, table
+from sniffgate.measure.overhead_table import artifact, markdown, plain, remarks, table
 from sniffgate.measure.trials import Settings
 
 
