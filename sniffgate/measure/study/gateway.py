@@ -1,4 +1,4 @@
-"""A gateway under test: a fresh process of any program that takes the configuration file, and what it says of itself."""
+"""A gateway under test: a fresh process of any program that takes the file, and what it says of itself."""
 
 import shlex
 import sys
@@ -34,7 +34,7 @@ class Gateway:
     def __init__(
         self, command: str, settings: Mapping[str, Setting], nodes: str, folder: Path, doors: str = ""
     ) -> None:
-        """Starts it and waits until both ports are open. `nodes`, `doors`: tables of the file. Errors: `TrialFailed`."""
+        """Starts it and waits until it is open. `nodes`, `doors`: tables of the file. Errors: `TrialFailed`."""
         self.door = Door(free_port())
         self.admin, self.folder, self.path = free_port(), folder, folder / "gateway.toml"
         folder.mkdir(parents=True, exist_ok=True)

@@ -27,8 +27,8 @@ TUNING: dict[str, Setting] = {
 }
 SHARED_GLOBAL = frozenset({*TUNING, "log_level", "admin_listen"})  # keys that every gateway of the study must read
 SHARED_NODE = frozenset(
-    ("name", "enabled", "priority", "weight", "tcp", "udp", "probe", "probe_payload", "probe_expect")
-    + ("probe_interval_ms", "remark")
+    {"name", "enabled", "priority", "weight", "tcp", "udp", "remark"}
+    | {"probe", "probe_payload", "probe_expect", "probe_interval_ms"}
 )
 NODES = "nodes."  # before a key of every node in overrides
 
