@@ -4,6 +4,7 @@ Defaults stand in `schema`; a key `x_ms` of the file is the attribute `x` there,
 """
 
 import enum
+import functools
 from collections.abc import Mapping
 
 import attrs
@@ -83,6 +84,16 @@ class Table:
     def title(self) -> str:
         """The header with its brackets."""
         return f"[[{self.header}]]" if self.is_array else f"[{self.header}]"
+
+    @functools.cached_property
+    def names(self) -> frozenset[str]:
+        """Every key's name."""
+        return frozenset(key.name for key in self.keys)
+
+    @functools.cached_property
+    def required(self) -> frozenset[str]:
+        """The attributes without a default."""
+        return frozenset(each.name for each in attrs.fields(self.kind) if each.default is attrs.NOTHING)
 
     def default(self, key: Key) -> object:
         """The default as the file would write it; None when the key is required or absence means something else."""

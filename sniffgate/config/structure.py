@@ -1,17 +1,15 @@
 """From TOML's values to the schema's classes, with every complaint about a table at once.
 
-cattrs builds the classes: it renames the keys, applies each key's reader and gathers all errors of a table. It coerces
-nothing here, because every key has a strict reader of its own and an unknown key is an error.
+Nothing is coerced: every key has a strict reader of its own, and an unknown key is an error. A walk over the list of
+keys is all it takes; a library for it would cost a start more than the reading does.
 """
 
 from collections.abc import Iterator
 from typing import Any
 
 import attrs
-import cattrs
-from cattrs.gen import make_dict_structure_fn, override
 
-from .keys import GLOBAL, LISTENERS, NODES, POOLS, TABLES, Key, PoolTable, Table
+from .keys import GLOBAL, LISTENERS, NODES, POOLS, TABLES, PoolTable, Table
 from .locate import Path
 from .schema import GlobalConfig, ListenerConfig, NodeConfig
 from .values import nearest, show
@@ -43,10 +41,10 @@ def read_tables(document: dict[str, object]) -> tuple[Tables, list[Complaint]]:
     for header, table in TABLES.items():
         found[header] = []
         for path, raw in rows(document, table, complaints):
-            try:
-                found[header].append(_CONVERTER.structure(raw, table.kind))
-            except cattrs.ClassValidationError as error:
-                complaints += _explained(error, table, path)
+            values, wrong = _read_row(raw, table, path)
+            complaints += wrong
+            if not wrong:
+                found[header].append(table.kind(**values))
     globals_ = found[GLOBAL.header]
     return (
         Tables(
@@ -87,19 +85,21 @@ def rows(
             complaints.append(Complaint(path, f"must be a table, not {show(row)}"))
 
 
-def _explained(error: cattrs.ClassValidationError, table: Table, path: Path) -> Iterator[Complaint]:
-    names = {key.attribute: key.name for key in table.keys}
-    for cause in error.exceptions:
-        if isinstance(cause, cattrs.ForbiddenExtraKeysError):
-            for key in cause.extra_fields:
-                yield Complaint((*path, key), _unknown(key, table))
+def _read_row(raw: dict[str, object], table: Table, path: Path) -> tuple[dict[str, Any], list[Complaint]]:
+    """What the keys of one table say, by attribute, and everything that is wrong with them."""
+    values: dict[str, Any] = {}
+    wrong: list[Complaint] = []
+    for key in table.keys:
+        if key.name not in raw:
+            if key.attribute in table.required:
+                wrong.append(Complaint((*path, key.name), f"is missing: every {table.title} needs one"))
             continue
-        notes = [note for note in getattr(cause, "__notes__", ()) if isinstance(note, cattrs.AttributeValidationNote)]
-        name = names[notes[0].name]
-        if isinstance(cause, KeyError):
-            yield Complaint((*path, name), f"is missing: every {table.title} needs one")
-        else:
-            yield Complaint((*path, name), str(cause))
+        try:
+            values[key.attribute] = key.reader.read(raw[key.name])
+        except ValueError as error:
+            wrong.append(Complaint((*path, key.name), str(error)))
+    wrong += [Complaint((*path, name), _unknown(name, table)) for name in raw if name not in table.names]
+    return values, wrong
 
 
 def _unknown(key: str, table: Table | None) -> str:
@@ -117,27 +117,3 @@ def _unknown(key: str, table: Table | None) -> str:
     if near is not None:
         return f"unknown key {shown} here; did you mean {near!r} of {elsewhere[near]}?"
     return f"unknown key {shown}"
-
-
-def _converter() -> cattrs.Converter:
-    converter = cattrs.Converter(detailed_validation=True, forbid_extra_keys=True)
-    for table in TABLES.values():
-        overrides: dict[str, Any] = {key.attribute: _override(key) for key in table.keys}
-        converter.register_structure_hook(
-            table.kind,
-            make_dict_structure_fn(
-                table.kind,
-                converter,
-                _cattrs_forbid_extra_keys=True,
-                _cattrs_detailed_validation=True,
-                **overrides,
-            ),
-        )
-    return converter
-
-
-def _override(key: Key) -> Any:  # cattrs keeps the type's name to itself
-    return override(rename=key.name, struct_hook=lambda value, _: key.reader.read(value))
-
-
-_CONVERTER = _converter()

@@ -4,8 +4,8 @@ import attrs
 
 from ..config.schema import Transport
 from ..state.model import Mark
+from .words import MOST_EVENTS
 
-MOST_EVENTS = 1000
 USUAL_EVENTS = 100
 
 

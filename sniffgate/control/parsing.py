@@ -21,7 +21,6 @@ from ..config.schema import Transport
 from ..errors import CommandRefused
 from ..state.model import Mark
 from .commands import (
-    MOST_EVENTS,
     USAGE,
     Auth,
     Auto,
@@ -40,6 +39,7 @@ from .commands import (
     Switch,
     Why,
 )
+from .words import MOST_EVENTS
 
 LONGEST_QUOTED = 1024  # characters of a text line with quotes: the shell's grammar is read a character at a time
 LONGEST_NAME = 64

@@ -7,9 +7,8 @@ from ..state.events import ConfigApplied, Event
 from ..state.model import Endpoint, State
 from ..state.verdict import NO_OVERRIDE
 from ..tasks.incidents import Incident, Incidents
-from .commands import MOST_EVENTS
 from .incident_report import incident_report
-from .words import clip, node_names, wish_in_words
+from .words import MOST_EVENTS, clip, node_names, wish_in_words
 
 Transition = dict[str, object]
 

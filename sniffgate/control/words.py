@@ -7,6 +7,7 @@ from ..state.model import Override
 
 LONGEST_SENTENCE = 240  # characters; a switch of 500 nodes has 500 pieces of evidence
 MOST_NAMES = 8
+MOST_EVENTS = 1000  # transitions kept, and shown by one command
 
 
 def clip(sentence: str) -> str:

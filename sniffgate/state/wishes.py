@@ -1,6 +1,5 @@
 """What an operator may ask for, the sentence that says why not, and what the wish leaves in the state."""
 
-import difflib
 from collections.abc import Mapping
 from typing import assert_never
 
@@ -27,6 +26,8 @@ def refusal(state: State, event: OperatorEvent) -> str | None:
         return None
     node = state.config.node(event.node)
     if node is None:
+        import difflib  # for a misspelt name only: no start is to wait for it
+
         near = difflib.get_close_matches(event.node, [each.name for each in state.config.nodes], n=1)
         return f"no node is named {event.node!r}" + (f"; did you mean {near[0]!r}?" if near else "")
     return _objection(state, node, event) if isinstance(event, OperatorSwitched) else None

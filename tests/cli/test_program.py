@@ -1,6 +1,7 @@
 """Which commands there are, how arguments reach them, and how every error becomes a status and one sentence."""
 
 import importlib.util
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 import sniffgate
-from sniffgate.cli import starts_gateway
+from sniffgate.cli import file_to_run, starts_gateway
 from sniffgate.cli.group import COMMANDS, program, run_program
 from sniffgate.config.load import load_text
 from tests.cli.process import COMMAND, SOON, config, finished
@@ -41,6 +42,51 @@ def test_help_imports_no_command() -> None:
     for name, (_, line) in COMMANDS.items():
         assert f"  {name} " in told.stdout
         assert line in told.stdout
+
+
+def test_a_start_imports_little_beside_trio(tmp_path: Path) -> None:
+    """A gateway that is started again after a crash is away for as long as its imports take.
+
+    The start is followed up to the bound control port and an address that is taken already. What serves the control
+    port, notices changes of the file or writes an event log is imported later, when clients are being served.
+    """
+    file = tmp_path / "gateway.toml"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        text = config(listen=f"127.0.0.1:{taken.getsockname()[1]}")
+        file.write_text(text.replace('admin_listen = ""', 'admin_listen = "127.0.0.1:0"'))
+        program = "import sys, trio; before = {*sys.modules}; from sniffgate.cli import main; "
+        program += f"status = main(['run', '-c', {str(file)!r}]); print(status, *sorted(sys.modules.keys() - before))"
+        told = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=SOON, check=True
+        )  # fmt: skip
+    status, *loaded = told.stdout.split()
+
+    assert "3" == status
+    others = {name.partition(".")[0] for name in loaded} - {"sniffgate"}
+    assert {"resource", "tomllib"} == others - {"datetime", "_datetime", "_pydatetime"}  # tomllib's
+    late = {"server", "parsing", "protocol", "commands", "actions", "status", "snapshot", "reason", "node_report"}
+    assert set() == {f"sniffgate.control.{name}" for name in late} & set(loaded)
+    assert set() == {"sniffgate.cli.group", "sniffgate.state.serial", "sniffgate.state.why"} & set(loaded)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path"),
+    [
+        ("run -c x", "x"),
+        ("run --config x", "x"),
+        ("--config x", "x"),
+        ("-c x", "x"),
+        ("run -c --log", None),
+        ("run -c x --log debug", None),
+        ("--config x --check", None),
+        ("run", None),
+        ("check x", None),
+        ("", None),
+    ],
+)
+def test_only_the_plainest_call_goes_without_the_parser(arguments: str, path: str | None) -> None:
+    """Everything else is for click, which has an answer to each wrong call."""
+    assert path == file_to_run(arguments.split())
 
 
 @pytest.mark.parametrize("name", [name for name in COMMANDS if importlib.util.find_spec(f"sniffgate.cli.{name}")])
