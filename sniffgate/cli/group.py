@@ -5,7 +5,7 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -27,15 +27,18 @@ INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
 class LazyGroup(click.Group):
     """Commands that are imported when they are used: the list of them costs no import."""
 
+    table: Mapping[str, tuple[str, str]] = COMMANDS
+    package = __package__  # that has their modules
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Every command, in the order of a first acquaintance."""
-        return list(COMMANDS)
+        return list(self.table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports a command; None when there is no such one."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.table:
             return None
-        module = importlib.import_module(f".{COMMANDS[cmd_name][0]}", __package__)
+        module = importlib.import_module(f".{self.table[cmd_name][0]}", self.package)
         command = getattr(module, cmd_name)
         assert isinstance(command, click.Command)
         return command
@@ -43,7 +46,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list of commands."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in self.table.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -54,7 +57,7 @@ class LazyGroup(click.Group):
         except click.UsageError as error:
             import difflib
 
-            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            near = difflib.get_close_matches(args[0], self.table, n=1)
             if not near:
                 raise
             raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near[0]!r}?", ctx) from error

@@ -29,6 +29,9 @@ def structure(wanted: Any, raw: object, path: str = "") -> Any:
             raise _mismatch(path, "one of " + ", ".join(map(str, arguments)), raw)
         return raw
     allowed = arguments if origin in (types.UnionType, typing.Union) else (wanted,)
+    classes = [each for each in allowed if attrs.has(each)]
+    if classes and raw is not None:
+        return _structure_class(classes[0], raw, path)
     return _structure_plain(allowed, raw, path)
 
 

@@ -18,11 +18,7 @@ from .tuning import table
 T = TypeVar("T")
 POLL = 0.0005  # seconds between two looks at the gateway
 CONFIG = "{config}"  # where a command has the configuration file
-
-
-def default_command() -> str:
-    """The command of this package's own gateway."""
-    return f"{shlex.quote(sys.executable)} -m sniffgate run -c {CONFIG}"
+DEFAULT_COMMAND = f"python -m sniffgate run -c {CONFIG}"  # this package's own gateway, on the Python that runs this
 
 
 class Gateway:
@@ -46,6 +42,8 @@ class Gateway:
         self._head = head + doors
         self.write(nodes)
         words = [word.replace(CONFIG, str(self.path)) for word in shlex.split(command)]
+        if command == DEFAULT_COMMAND:
+            words[0] = sys.executable
         self.started = clock()
         self.child = Child(words, folder=folder)
         try:

@@ -1,0 +1,1 @@
+"""The commands of `sniffgate measure`, one module each."""
