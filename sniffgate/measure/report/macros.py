@@ -10,9 +10,10 @@ from collections.abc import Iterable
 import attrs
 
 from ..study.artifact import ClockFigures, Study
+from ..study.summary import median_of
 from .facts import Facts, Place
 from .original import Original
-from .sample import NOTHING, Sample, number
+from .reading import NOTHING, Reading, number
 
 PREFIX = "Sg"
 OF_THE_PAPER = "SgOriginal"
@@ -36,14 +37,13 @@ def macros(facts: Facts, paper: Original, wanted: Iterable[str] = ()) -> dict[st
     places = dict.fromkeys([*facts.places(), *map(Place.of, wanted)])
     found = _of_the_run(facts.study)
     for place in places:
-        found.update(_of_a_sample(name_of(place), facts.sample(str(place))))
+        found.update(_of_a_reading(name_of(place), facts.at(str(place))))
     found.update({f"{OF_THE_PAPER}{name}": text for name, text in paper.figures.items()})
     return found
 
 
-def _of_a_sample(name: str, sample: Sample) -> dict[str, str]:
-    count = str(len(sample.values)) if sample.values else NOTHING
-    return {name: sample.text, f"{name}Spread": sample.spread or sample.text, f"{name}Count": count}
+def _of_a_reading(name: str, reading: Reading) -> dict[str, str]:
+    return {name: reading.text, f"{name}Spread": reading.spread or reading.text, f"{name}Count": reading.count}
 
 
 def _of_the_run(study: Study) -> dict[str, str]:
@@ -70,6 +70,6 @@ def _of_the_clock(clock: ClockFigures | None) -> dict[str, str]:
     if clock is None:
         return dict.fromkeys((f"Clock{camel(field.name)}" for field in attrs.fields(ClockFigures)), NOTHING)
     return {
-        f"Clock{camel(name)}": Sample(tuple(value) if isinstance(value, list) else (value,)).text
+        f"Clock{camel(name)}": number(median_of(value if isinstance(value, list) else [value]).median)
         for name, value in attrs.asdict(clock).items()
     }

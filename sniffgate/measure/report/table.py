@@ -9,7 +9,7 @@ from string import ascii_lowercase
 
 import attrs
 
-from .sample import NOTHING, Sample
+from .reading import NOTHING, Reading
 
 
 @attrs.frozen
@@ -70,10 +70,10 @@ def words(*texts: str) -> tuple[Cell, ...]:
     return tuple(Cell(text) for text in texts)
 
 
-def figure(sample: Sample, unit: str = "") -> Cell:
+def figure(reading: Reading, unit: str = "") -> Cell:
     """The median with its spread; nothing, with the reason as a footnote, where there is none."""
-    text = f"{sample.full} {unit}".rstrip() if sample.values else NOTHING
-    return Cell(text, sample.absent or sample.remark)
+    text = f"{reading.full} {unit}".rstrip() if reading.seen else NOTHING
+    return Cell(text, reading.absent or reading.remark)
 
 
 def table(name: str, title: str, columns: Iterable[Column], rows: Iterable[tuple[Cell, ...]]) -> Table:

@@ -4,8 +4,14 @@ import pytest
 
 from sniffgate.measure.report.markdown import markdown
 from sniffgate.measure.report.markup import table_html
-from sniffgate.measure.report.sample import Sample, grouped, number, pooled
+from sniffgate.measure.report.reading import Reading, grouped, number, pooled, ratio
 from sniffgate.measure.report.table import Cell, Column, Table, figure, letter, pieces, words
+from sniffgate.measure.study.summary import Figure, Words
+
+
+def ms(*values: float) -> Reading:
+    """Milliseconds that were seen."""
+    return Reading(Figure("ms", values, len(values)))
 
 
 def example() -> Table:
@@ -15,8 +21,8 @@ def example() -> Table:
         "Failover <of a node>",
         (Column("`key_ms` | what", 0.5), Column("ms")),
         (
-            (*words("a*b"), figure(Sample((3.0, 1.0, 2.5), "ms"))),
-            (*words("c"), figure(Sample(absent="absent: no [UDP]"))),
+            (*words("a*b"), figure(ms(3.0, 1.0, 2.5))),
+            (*words("c"), figure(Reading(absent="absent: no [UDP]"))),
         ),
     )
 
@@ -84,32 +90,38 @@ def test_a_number_has_three_or_four_digits(value: float, text: str) -> None:
 
 def test_nothing_is_never_zero() -> None:
     """An absent figure that reads 0 would be the best of all."""
-    assert Sample(absent="why").full == "–"
-    assert Sample(absent="why").median is None
-    assert figure(Sample(absent="why")) == Cell("–", "why")
+    assert Reading(absent="why").full == "–"
+    assert Reading(absent="why").median is None
+    assert figure(Reading(absent="why")) == Cell("–", "why")
 
 
 @pytest.mark.parametrize(
-    ("values", "text"),
+    ("seen", "text"),
     [
-        ((1.0, 2.0, 6.0), "2 (1–6)"),
-        ((2.0, 2.001), "2.00 (2–2.00)"),
-        ((2.0, 2.0), "2"),
-        ((True, True), "yes"),
-        ((False,), "no"),
-        ((True, False, True), "2 of 3"),
-        (("refused", "refused", "open"), "refused, open"),
+        (Figure("ms", (1.0, 2.0, 6.0), 3), "2 (1–6)"),
+        (Figure("ms", (2.0, 2.0), 2), "2"),
+        (Words("yes", {True: 2}, 2), "yes"),
+        (Words("yes", {False: 1}, 1), "no"),
+        (Words("yes", {False: 1, True: 2}, 3), "2 of 3"),
+        (Words("word", {"refused": 2, "open": 1}, 3), "refused, open"),
     ],
 )
-def test_a_sample_shows_its_middle_and_its_ends(values: tuple[float | str, ...], text: str) -> None:
+def test_a_reading_shows_its_middle_and_its_ends(seen: Figure | Words, text: str) -> None:
     """A median alone does not say how far to trust it."""
-    assert text == Sample(values).full
+    assert text == Reading(seen).full
 
 
-def test_samples_are_pooled_over_what_there_is() -> None:
+def test_readings_are_pooled_over_what_there_is() -> None:
     """Arms that were not measured take nothing away from those that were."""
-    assert pooled([Sample(absent="x"), Sample((1.0,), "ms"), Sample((2.0,), "ms")]).values == (1.0, 2.0)
-    assert pooled([Sample(absent="x"), Sample(absent="y")]).absent == "x"
+    assert (1.0, 2.0) == pooled([Reading(absent="x"), ms(1.0), ms(2.0)]).numbers
+    assert "x" == pooled([Reading(absent="x"), Reading(absent="y")]).absent
+
+
+def test_a_ratio_needs_both_sides() -> None:
+    """Half of one is no figure, and neither is anything divided by nothing."""
+    assert 1.5 == ratio(ms(3.0), ms(1.0, 2.0, 9.0)).median
+    assert "no UDP" == ratio(ms(3.0), Reading(absent="no UDP")).absent
+    assert "the other is zero" == ratio(ms(3.0), ms(0.0)).absent
 
 
 def test_thousands_are_set_apart_from_five_digits_on() -> None:

@@ -1,0 +1,79 @@
+"""Figure 2: how long detection, the first request and the way back take, by how the failure shows itself."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ..reading import Reading, number
+from .style import FIRST, QUIET, SECOND, SMALLEST, THIRD, Series, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ROW = 0.62  # inches of height for each manifestation
+FRAME = 1.15  # inches for the axis and the key
+LANES = (0.27, 0.0, -0.27)  # of a row, from the top: one for each series
+CLOSE = 2.0  # a mark nearer than this factor would stand in a label
+STEPS = ("routes switched", "first new request answered", "traffic back at the recovered node")
+LOOKS = (FIRST, SECOND, THIRD)
+
+
+@attrs.frozen
+class Manifestation:
+    """One way in which a failure shows itself: readings in ms for each of `STEPS`, and the original's, where known."""
+
+    label: str
+    readings: tuple[Reading | None, Reading | None, Reading | None]  # None: not a question of this scenario
+    original: tuple[float | None, float | None, float | None] = (None, None, None)
+
+
+def draw_failover(rows: Sequence[Manifestation]) -> "Figure":
+    """A lane for each step of each row: the median, and a line from the least to the most."""
+    figure = new_figure(FRAME + ROW * len(rows))
+    axes = figure.add_subplot()
+    for place, row in enumerate(reversed(rows)):
+        if place % 2:
+            axes.axhspan(place - 0.5, place + 0.5, color="#f2f2f2", linewidth=0, zorder=0)
+        for lane, look, reading, other in zip(LANES, LOOKS, row.readings, row.original, strict=True):
+            if reading is not None:
+                _lane(axes, place + lane, look, reading, other)
+            if other is not None:
+                axes.plot(other, place + lane, marker=look.marker, color=QUIET, markerfacecolor="white", markersize=5)
+    axes.set_xscale("log")
+    axes.set_xlim(0.4, 4000)
+    axes.set_ylim(-0.5, len(rows) - 0.5)
+    axes.set_xlabel("time since the failure, or since the recovery (ms, logarithmic)")
+    axes.xaxis.set_major_formatter(lambda value, _: number(value))
+    axes.set_yticks(range(len(rows)), [row.label for row in reversed(rows)])
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color="#cccccc", linewidth=0.5)
+    axes.set_axisbelow(True)
+    _key(figure)
+    return figure
+
+
+def _lane(axes: "Axes", height: float, look: Series, reading: Reading, other: float | None) -> None:
+    if reading.median is None:
+        axes.text(0.45, height, "not measured", va="center", color=QUIET, style="italic")
+        return
+    least, most = max(min(reading.numbers), 0.01), max(reading.numbers)
+    axes.plot((least, most), (height, height), color=look.color, linewidth=1.6, solid_capstyle="butt")
+    axes.plot(reading.median, height, marker=look.marker, color=look.color, markersize=5.5, linestyle="none")
+    is_in_the_way = other is not None and most < other < CLOSE * most
+    end, offset, side = (least, -6, "right") if is_in_the_way else (most, 6, "left")
+    words = number(reading.median)
+    axes.annotate(words, (end, height), (offset, 0), textcoords="offset points", va="center", ha=side, size=SMALLEST)
+
+
+def _key(figure: "Figure") -> None:
+    from matplotlib.lines import Line2D
+
+    marks = [
+        Line2D([], [], color=look.color, marker=look.marker, markersize=5.5, linewidth=1.6, label=step)
+        for look, step in zip(LOOKS, STEPS, strict=True)
+    ]
+    hollow = Line2D([], [], color=QUIET, marker="o", markerfacecolor="white", linestyle="none")
+    hollow.set_label("hollow: the original, on Windows")
+    figure.legend(handles=[*marks, hollow], loc="outside upper center", ncols=2, frameon=False)
