@@ -3,7 +3,7 @@
 import time
 
 from .gateway import Gateway
-from .nodes import Seen
+from .nodes import Node, Seen
 from .scenario import Lied
 
 TRIES = 5  # new clients that may still meet the old node after a claim
@@ -29,3 +29,13 @@ def check_probes(name: str, claimed: int, before: Seen, after: Seen, slack: int 
     seen = after.accepted - before.accepted + after.datagrams - before.datagrams
     if claimed > seen + slack:
         raise Lied(f"claimed: {claimed} probes of {name} succeeded; seen: {seen} reached it")
+
+
+def check_answers(node: Node, met: int) -> None:
+    """That a node had as many requests as clients had answers in its name. Errors: `Lied`."""
+    seen = node.seen()
+    if met > seen.requests + seen.datagrams:
+        raise Lied(
+            f"claimed: {met} answers to clients come from {node.name}; seen: {seen.requests + seen.datagrams} requests "
+            "reached it"
+        )

@@ -2,6 +2,7 @@
 
 import contextlib
 import socket
+from collections import Counter
 from collections.abc import Iterator
 
 from .control import LIMIT
@@ -15,6 +16,7 @@ class Door:
 
     def __init__(self, port: int) -> None:
         self.port = port
+        self.met: Counter[str] = Counter()  # who answered here, as far as the answers say
 
     def connect(self, within: float = LIMIT) -> socket.socket:
         """A TCP connection. Errors: `OSError`."""
@@ -27,9 +29,11 @@ class Door:
 
     def ask(self, text: bytes = b"hi", within: float = LIMIT) -> str:
         """The node that answers one TCP request on a connection of its own; `NOBODY` where none does in time."""
+        node = NOBODY
         with contextlib.suppress(OSError), self.connect(within) as conn:
-            return exchange(conn, text)
-        return NOBODY
+            node = exchange(conn, text)
+        self.met[node] += 1
+        return node
 
     def timed_ask(self, text: bytes = b"hi", within: float = LIMIT) -> tuple[str, float]:
         """As `ask`, and the milliseconds it took."""
@@ -47,10 +51,12 @@ class Door:
 
     def ask_udp(self, text: bytes = b"hi", within: float = 1.0) -> str:
         """The node that answers one datagram in a session of its own; `NOBODY` where none does in time."""
+        node = NOBODY
         with contextlib.suppress(OSError), self.udp(within) as port:
             port.send(text)
-            return tag(port.recv(65535))
-        return NOBODY
+            node = tag(port.recv(65535))
+        self.met[node] += 1
+        return node
 
 
 def exchange(conn: socket.socket, text: bytes = b"hi") -> str:

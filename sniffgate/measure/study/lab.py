@@ -25,6 +25,8 @@ class Lab:
         self.absences: dict[str, str] = {}
         self.notes: list[str] = []
         self.configuration: str | None = None
+        self._nodes: list[Node] = []
+        self._gateways: list[Gateway] = []
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -46,18 +48,20 @@ class Lab:
 
     def node(self, name: str, **fields: Setting) -> Node:
         """Starts a node; `fields` are keys of its table, over those that the arm gives every node."""
-        return self._stack.enter_context(Node(name, {**self._of_nodes, **fields}))
+        self._nodes.append(self._stack.enter_context(Node(name, {**self._of_nodes, **fields})))
+        return self._nodes[-1]
 
-    def gateway(self, nodes: Sequence[Node], doors: str = "", **settings: Setting) -> Gateway:
-        """Starts the gateway under test before these nodes. `doors`: more tables of pools and listeners.
+    def gateway(self, nodes: Sequence[Node] | str, doors: str = "", **settings: Setting) -> Gateway:
+        """Starts the gateway under test before these nodes, or their tables. `doors`: more tables, for the listeners.
 
         Errors: `TrialFailed` when it does not start.
         """
-        tables = "".join(node.table() for node in nodes)
+        tables = nodes if isinstance(nodes, str) else "".join(node.table() for node in nodes)
         folder = self.folder / f"gateway-{len(list(self.folder.iterdir()))}"
         gateway = Gateway(self.command, {**self.settings, **settings}, tables, folder, doors)
         self.configuration = self.configuration or gateway.configuration
-        return self._stack.enter_context(gateway)
+        self._gateways.append(self._stack.enter_context(gateway))
+        return gateway
 
     def record(self, key: str, unit: str, *values: Value) -> None:
         """Adds raw values to an observation; none are none."""
@@ -88,3 +92,9 @@ class Lab:
     def check_active(self, gateway: Gateway, name: str, transport: str = "tcp") -> None:
         """Holds the claim that new traffic goes to a node against traffic. Errors: `Lied`."""
         claims.check_active(gateway, name, transport)
+
+    def check_answers(self) -> None:
+        """Holds the answers that clients had against what the nodes counted; after each trial. Errors: `Lied`."""
+        for node in self._nodes:
+            if node.is_up and node.starts == 1:  # what an earlier life of it counted died with it
+                claims.check_answers(node, sum(gateway.door.met[node.name] for gateway in self._gateways))

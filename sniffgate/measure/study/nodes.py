@@ -58,6 +58,7 @@ class Node:
 
     def __init__(self, name: str, fields: dict[str, Setting] | None = None, *, port: int | None = None) -> None:
         self.name, self.port, self.fields = name, port or free_port(), fields or {}
+        self.starts, self.is_up = 0, False
         self.start()
 
     def __enter__(self) -> Self:
@@ -70,24 +71,25 @@ class Node:
         """Starts it, or starts it again; when it was ready."""
         self.child = Child([sys.executable, "-I", "-S", str(SCRIPT), self.name, str(self.port)], talks=True)
         self._expect("ready")
+        self.starts, self.is_up = self.starts + 1, True
         return clock()
 
     def kill(self) -> float:
         """kill -9; returns, once nothing of it is left, when it was asked for."""
-        began = clock()
+        began, self.is_up = clock(), False
         self.child.process.kill()
         self.child.end()
         return began
 
     def freeze(self) -> float:
         """SIGSTOP: the kernel goes on accepting, nobody answers. When it was asked for."""
-        began = clock()
+        began, self.is_up = clock(), False
         self.child.process.send_signal(signal.SIGSTOP)
         return began
 
     def thaw(self) -> float:
         """SIGCONT. When it was asked for."""
-        began = clock()
+        began, self.is_up = clock(), True
         self.child.process.send_signal(signal.SIGCONT)
         return began
 

@@ -88,6 +88,7 @@ def udp_stream(
         reader.join(LIMIT)
     for striker in strikers.values():
         striker.join(LIMIT)
+    door.met.update(answer.node for answer in stream.answers.values())
     if troubles:
         raise troubles[0]
     return stream

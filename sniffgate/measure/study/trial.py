@@ -29,6 +29,7 @@ def run_trial(plan: ScenarioPlan, arm: ArmPlan, number: int, command: str) -> Ou
         try:
             with lab:
                 plan.run(lab)
+                lab.check_answers()
         except Absent as lack:
             absent = failure = str(lack)
         except Lied as lie:

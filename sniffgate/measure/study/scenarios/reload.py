@@ -1,5 +1,6 @@
 """The configuration file changes under a running gateway."""
 
+import itertools
 import random
 import time
 from contextlib import closing
@@ -15,6 +16,7 @@ from .pairs import PHASE, open_pair, since
 
 LIMIT = 10.0  # seconds for a new file to take effect
 STILL = 0.5  # seconds in which a refused file must change nothing
+STEPS = ("added", "broken", "removed")
 ENDS = 3.0  # seconds for a connection with a removed node to end
 
 
@@ -53,8 +55,11 @@ def reload(lab: Lab) -> None:
             lab.note(f"the connection with the removed node was open {ENDS:g} s later")
         except OSError:
             lab.record("connection_of_removed_ended_ms", "ms", since(removed, clock()))
-    for key, before, after in zip(("added", "broken", "removed"), epochs, epochs[1:], strict=False):
-        lab.record(f"epochs_{key}", "count", after - before)
+    for key, (before, after) in zip(STEPS, itertools.pairwise(epochs), strict=True):
+        if before is None or after is None:
+            lab.absent(f"epochs_{key}", "its status has no epoch")
+        else:
+            lab.record(f"epochs_{key}", "count", after - before)
 
 
 def _write_and_wait(gateway: Gateway, nodes: list[Node], name: str) -> float:
@@ -86,5 +91,6 @@ def _refusal(gateway: Gateway) -> str:
     return str(dig(gateway.status(), "reload", "message")).replace(str(gateway.path), gateway.path.name)
 
 
-def _epoch(gateway: Gateway) -> int:
-    return int(dig(gateway.status(), "epoch"))
+def _epoch(gateway: Gateway) -> int | None:
+    epoch = gateway.status().get("epoch")
+    return epoch if isinstance(epoch, int) else None
