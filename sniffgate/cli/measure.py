@@ -6,7 +6,9 @@ from .group import LazyGroup
 
 # name → (module in `measuring`, one line of help)
 PARTS = {
+    "report": ("report", "Tables, figures and one page of a study that was measured."),
     "overhead": ("overhead", "What the gateway adds to talking to a node directly, against peers."),
+    "compare": ("compare", "Put the figures of two studies beside each other."),
 }
 
 

@@ -26,12 +26,14 @@ class Place:
 
 @attrs.frozen
 class Facts:
-    """A study that answers questions."""
+    """A study that answers questions, and keeps what it was asked: that has a name, whether or not it was measured."""
 
     study: Study
+    asked: dict[str, None] = attrs.field(factory=dict, eq=False)
 
     def at(self, path: str) -> Reading:
         """What was seen at `scenario/arm/key`, in the trials that did not fail."""
+        self.asked[path] = None
         place = attrs.astuple(Place.of(path))
         seen = summary.summary(self.study, *place)
         if seen is None:

@@ -15,10 +15,9 @@ STYLE = Path(__file__).with_name("page.css")
 
 @attrs.frozen
 class Chapter:
-    """A heading, a sentence, and what stands below it. `figures` are pairs of SVG text and caption."""
+    """A heading and what stands below it. `figures` are pairs of SVG text and caption."""
 
     title: str
-    text: str = ""
     tables: Sequence[Table] = ()
     figures: Sequence[tuple[str, str]] = ()
 
@@ -43,7 +42,6 @@ def page(title: str, about: Iterable[tuple[str, str]], chapters: Sequence[Chapte
 
 def _chapter(chapter: Chapter) -> str:
     lines = [f'<h2 id="{chapter.anchor}">{html.escape(chapter.title)}</h2>']
-    lines += [f"<p>{text_html(chapter.text)}</p>"] if chapter.text else []
     lines += [
         f'<figure role="img" aria-label="{html.escape(caption)}">\n{inline(svg, f"{chapter.anchor}-{place}-")}'
         f"<figcaption>{text_html(caption)}</figcaption></figure>"

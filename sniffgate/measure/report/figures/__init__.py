@@ -1,0 +1,31 @@
+"""The four figures. matplotlib is imported when one is drawn, not before."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..facts import Facts
+from ..original import Original
+from .architecture import draw_architecture
+from .style import drawing, save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CAPTIONS: Mapping[str, str] = {
+    "fig1_architecture": "Paths of data and of control. What decides is one value, which the hub alone changes.",
+    "fig2_failover": "Failover by how the failure shows itself: medians, and lines from the least to the most.",
+    "fig3_passive": "Passive ejection without probes, and the way back.",
+    "fig4_overhead": "What the gateway costs: medians, and lines from the least to the most.",
+}
+
+
+def draw_figures(facts: Facts, paper: Original, folder: Path) -> Iterator[Path]:
+    """Draws them all into a folder and yields each file. Errors: `NoFigures` when matplotlib is not installed."""
+    with drawing():
+        for name, figure in _figures(facts, paper):
+            yield from save(figure, folder, name)
+
+
+def _figures(facts: Facts, paper: Original) -> "Iterator[tuple[str, Figure]]":
+    yield "fig1_architecture", draw_architecture()
