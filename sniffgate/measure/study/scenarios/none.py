@@ -1,0 +1,72 @@
+"""`probe = "none"`: a node that nobody probes dies and returns. What ejects it, and what brings it back."""
+
+import time
+
+from ..claims import check_probes
+from ..control import dig, node_of
+from ..lab import Lab
+from ..nodes import clock
+from ..scenario import ArmPlan, TrialFailed, scenario
+from ..steady import Requests, lost, record_seen, since
+from ..testimony import Watch, record_claims, switches
+from .settling import settled_pair
+
+THRESHOLDS = (1, 2, 3)
+EVERY = 0.05  # seconds between two requests of the one client
+DEAD = 1.5  # seconds: longer than a first ejection here, shorter than the second one
+BACK_WITHIN = 5.0  # seconds
+
+
+@scenario(
+    "none",
+    "No probes",
+    "Without probes, is a dead node ejected, is it resurrected while it is dead, and does it come back?",
+    harness="second",
+    trials=3,
+    seconds=5.0,
+    overrides={"nodes.probe": "none"},
+    arms=tuple(
+        ArmPlan(f"threshold-{each}", f"passive threshold {each}", {"passive_eject_threshold": each})
+        for each in THRESHOLDS
+    ),
+)
+def none(lab: Lab) -> None:
+    """One client asks all the time; node-a is killed and later started again."""
+    gateway, a, _ = settled_pair(lab)
+    before = a.seen()
+    time.sleep(5 * lab.setting("probe_interval_ms") / 1000)
+    probes_seen = a.seen()
+    claimed_probes = [dig(node_of(gateway.status(), name), "stats", "probe_ok") for name in ("node-a", "node-b")]
+    zero = clock()
+    with Watch(gateway, zero) as watch, Requests(gateway.door.port, zero, every=EVERY) as requests:
+        struck = a.kill() - zero
+        time.sleep(DEAD)
+        status = gateway.status()
+        returned = a.start() - zero
+        back = _wait_for_an_answer(requests, returned)
+    seen = requests.seen
+    dead = since(seen, struck, returned)
+    record_seen(lab, "request", seen, struck)
+    record_claims(lab, watch.claims, struck)
+    lab.record("dead_ms", "ms", 1000 * (returned - struck))
+    lab.record("requests_while_dead", "count", len(dead))
+    lab.record("requests_lost", "count", len(lost(dead)))
+    lab.record("ejections", "count", dig(node_of(status, "node-a"), "stats", "passive_ejects"))
+    turns = [claim for claim in switches(watch.claims, "tcp") if claim.at < returned]
+    lab.record("resurrections", "count", sum(claim.tcp == "node-a" for claim in turns))
+    for claim in turns:
+        lab.record("switched_at_ms", "ms", 1000 * (claim.at - struck))
+    lab.record("probes_claimed", "count", *claimed_probes)
+    check_probes("node-a", claimed_probes[0], before, probes_seen)
+    lab.record("back_ms", "ms", 1000 * (back - returned))
+
+
+def _wait_for_an_answer(requests: Requests, returned: float) -> float:
+    """When node-a answered first after its return, in seconds on the requests' axis. Errors: `TrialFailed`."""
+    give_up = clock() + BACK_WITHIN
+    while clock() < give_up:
+        answers = [asked for asked in requests.seen if asked.node == "node-a" and asked.over >= returned]
+        if answers:
+            return answers[0].over
+        time.sleep(0.01)
+    raise TrialFailed(f"node-a answered nobody within {BACK_WITHIN:g} s of its return")
