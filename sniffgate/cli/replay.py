@@ -13,6 +13,7 @@ from ..state.model import Route, State
 from ..state.replay import (
     Finding,
     GapFound,
+    LinesMissing,
     LogDamaged,
     PartBegan,
     PartEnded,
@@ -34,7 +35,7 @@ def replay(file: str) -> None:
     read, or when lines are missing so that part of it is not provable.
     """
     try:
-        is_proven = print_findings(_lines(file))
+        is_proven = print_findings(_lines(file), click.format_filename(file))
     except LogDamaged as error:
         raise _cannot(file, str(error)) from error
     if not is_proven:
@@ -54,17 +55,17 @@ def _cannot(file: str, reason: str) -> click.ClickException:
     return click.ClickException(printable(f"cannot replay {click.format_filename(file)}: {reason}"))
 
 
-def print_findings(lines: Iterable[str]) -> bool:
-    """Prints what the lines prove; False when there is a gap in them."""
+def print_findings(lines: Iterable[str], file: str) -> bool:
+    """Prints what the lines of `file` prove; False when there is a gap in them."""
     is_proven = True
     for finding in replay_lines(lines):
-        for line in _words(finding):
+        for line in _words(finding, file):
             click.echo(printable(line))
-        is_proven = is_proven and not isinstance(finding, GapFound)
+        is_proven = is_proven and not isinstance(finding, GapFound | LinesMissing)
     return is_proven
 
 
-def _words(finding: Finding) -> list[str]:
+def _words(finding: Finding, file: str) -> list[str]:
     match finding:
         case PartBegan(line, header, follows):
             how = "the run goes on" if follows else "a run begins"
@@ -76,6 +77,9 @@ def _words(finding: Finding) -> list[str]:
             return [head, *(f"    {_testimony(each)}" for each in evidence)]
         case GapFound(line, lost):
             return [f"not provable past line {line} ({lost} lost after it)"]
+        case LinesMissing(line, next_line, lost):
+            counted = "1 event is" if lost == 1 else f"{lost} events are"
+            return [f"{file}, line {next_line}: {counted} missing before it; not provable past line {line}"]
         case TornLine(line):
             return [f"line {line}: torn, as by a crash; not counted"]
         case PartEnded(line, state, events, switches):

@@ -1,8 +1,8 @@
 """Events and states as strict JSON, one line each, exact in both directions.
 
 Infinite numbers are the strings "inf" and "-inf", bytes are hexadecimal, enums their values, endpoints and routes
-"name/transport". An event carries its class in `type` (`probe_failed`); the event log's own lines are `header` and
-`gap`. Lines are pure ASCII, so a line cut anywhere never reads as a whole one.
+"name/transport". An event carries its class in `type` (`probe_failed`), and in an event log its number in `seq`
+(`log_lines.py`). Lines are pure ASCII, so a line cut anywhere never reads as a whole one.
 """
 
 import json
@@ -18,7 +18,7 @@ from ..config.schema import Config, Transport
 from .events import ConfigApplied, Event
 from .model import Endpoint, PassiveFailure, RouteKey, State
 
-SCHEMA = 1  # one more whenever an older reader would misread a line
+SCHEMA = 1  # of states: one more whenever an older reader would misread one
 
 _Named = TypeVar("_Named", Endpoint, RouteKey)
 
@@ -27,40 +27,38 @@ class NotWhole(ValueError):
     """A line is no JSON: most likely it was cut off."""
 
 
-@attrs.frozen(kw_only=True)
-class Header:
-    """The first line of an event log: the whole state that the events after it start from."""
-
-    wall_ms: int
-    state: State
-
-
-@attrs.frozen(kw_only=True)
-class Gap:
-    """Says that `lost` lines are missing at this place of an event log."""
-
-    lost: int
-
-
 def type_name(event: Event) -> str:
     """The word for the event's class: `probe_failed`."""
     return _TYPE_NAMES[type(event)]
 
 
-def event_to_json(event: Event) -> str:
-    """One line, without its end, that `event_from_json` turns into an equal event."""
+def event_to_json(event: Event, seq: int | None = None) -> str:
+    """One line, without its end, that `event_from_json` turns into an equal event. `seq` is its number in a log."""
     kind = type(event)
+    head = {"type": _TYPE_NAMES[kind]} if seq is None else {"type": _TYPE_NAMES[kind], "seq": seq}
     if kind is ConfigApplied:
-        return f'{{"type":"{_TYPE_NAMES[kind]}",{"".join(_pieces(event))[1:]}'
-    return _encode({"type": _TYPE_NAMES[kind], **_TO_FIELDS[kind](event)})
+        return f"{encode(head)[:-1]},{''.join(_pieces(event))[1:]}"
+    return encode({**head, **_TO_FIELDS[kind](event)})
 
 
 def event_from_json(line: str) -> Event:
     """The event of that line. *Errors:* ValueError, one sentence, for anything else than a whole event."""
-    found = line_from_json(line)
-    if isinstance(found, Header | Gap):
-        raise ValueError(f"a {type(found).__name__.lower()} line is not an event")
-    return found
+    fields = fields_of(line)
+    if fields.get("type") in ("header", "gap"):
+        raise ValueError(f"a {fields['type']} line is not an event")
+    fields.pop("seq", None)
+    return event_of(fields)
+
+
+def event_of(fields: dict[str, Any]) -> Event:
+    """The event that the fields of a line tell of. *Errors:* ValueError, one sentence."""
+    match fields.pop("type", None):
+        case str(name) if name in _TYPES:
+            return cast("Event", structured(fields, _TYPES[name]))
+        case str(name):
+            raise ValueError(f"unknown type {name[:64]!r}")
+        case _:
+            raise ValueError("the line has no type")
 
 
 def state_to_json(state: State) -> str:
@@ -68,59 +66,33 @@ def state_to_json(state: State) -> str:
     return "".join(state_pieces(state))
 
 
-def state_pieces(state: State) -> Iterator[str]:
+def state_pieces(state: State, schema: int = SCHEMA) -> Iterator[str]:
     """The same in pieces, each made in well under a millisecond whatever the size of the state."""
-    yield f'{{"schema":{SCHEMA},"state":'
+    yield f'{{"schema":{schema},"state":'
     yield from _pieces(state)
     yield "}"
 
 
 def state_from_json(line: str) -> State:
     """The state of that line. *Errors:* ValueError, one sentence, for anything else, a newer schema included."""
-    return _state_from(_loads(line))
+    return state_of(fields_of(line))
 
 
-def header_to_json(state: State, wall_ms: int) -> str:
-    """The line that starts an event log, or a new part of it."""
-    return f'{{"type":"header","wall_ms":{wall_ms},{state_to_json(state)[1:]}'
-
-
-def gap_to_json(lost: int) -> str:
-    """The line that stands where `lost` lines of an event log are missing."""
-    return _encode({"type": "gap", "lost": lost})
-
-
-def line_from_json(line: str) -> Header | Gap | Event:
-    """What one line of an event log says. *Errors:* ValueError, one sentence, for a damaged or unknown line."""
-    fields = _loads(line)
-    name = fields.pop("type", None)
-    match name:
-        case "header":
-            return Header(wall_ms=_structured(fields.get("wall_ms"), int), state=_state_from(fields))
-        case "gap":
-            return _structured(fields, Gap)
-        case str() if name in _TYPES:
-            return cast("Event", _structured(fields, _TYPES[name]))
-        case str():
-            raise ValueError(f"unknown type {name[:64]!r}")
-        case _:
-            raise ValueError("the line has no type")
-
-
-def _state_from(fields: dict[str, Any]) -> State:
+def state_of(fields: dict[str, Any], newest: int = SCHEMA) -> State:
+    """The state that the fields of a line hold, of schema 1 to `newest`. *Errors:* ValueError, one sentence."""
     schema = fields.get("schema")
     if not isinstance(schema, int) or isinstance(schema, bool):
         raise ValueError("the line has no schema number")
-    if schema > SCHEMA:
-        raise ValueError(f"schema {schema} is newer than this sniffgate, which reads up to {SCHEMA}")
+    if schema > newest:
+        raise ValueError(f"schema {schema} is newer than this sniffgate, which reads up to {newest}")
     if schema < 1:
         raise ValueError(f"there is no schema {schema}")
-    return _structured(fields.get("state"), State)
+    return structured(fields.get("state"), State)
 
 
 # --- JSON itself ----------------------------------------------------------------------------------
 
-_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
 def _pieces(value: object) -> Iterator[str]:
@@ -133,22 +105,22 @@ def _pieces(value: object) -> Iterator[str]:
             opening = "{"
             for field in attrs.fields(type(value)):
                 if field.init:
-                    yield f"{opening}{_encode(field.name)}:"
+                    yield f"{opening}{encode(field.name)}:"
                     yield from _pieces(getattr(value, field.name))
                     opening = ","
             yield "}"
         case Mapping():
             yield "{"
             for number, (key, each) in enumerate(value.items()):
-                yield f"{',' * bool(number)}{_encode(str(key))}:{_encode(_converter.unstructure(each))}"
+                yield f"{',' * bool(number)}{encode(str(key))}:{encode(_converter.unstructure(each))}"
             yield "}"
         case tuple():
             yield "["
             for number, each in enumerate(value):
-                yield f"{',' * bool(number)}{_encode(_converter.unstructure(each))}"
+                yield f"{',' * bool(number)}{encode(_converter.unstructure(each))}"
             yield "]"
         case _:
-            yield _encode(_converter.unstructure(value))
+            yield encode(_converter.unstructure(value))
 
 
 def _refuse_constant(token: str) -> NoReturn:
@@ -158,7 +130,8 @@ def _refuse_constant(token: str) -> NoReturn:
 _decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
-def _loads(line: str) -> dict[str, Any]:
+def fields_of(line: str) -> dict[str, Any]:
+    """The object that a line holds. *Errors:* NotWhole for no JSON; ValueError for JSON that no line of ours is."""
     try:
         found = _decode(line)
     except json.JSONDecodeError as error:
@@ -175,7 +148,8 @@ def _loads(line: str) -> dict[str, Any]:
 _Value = TypeVar("_Value")
 
 
-def _structured(value: object, kind: type[_Value]) -> _Value:
+def structured(value: object, kind: type[_Value]) -> _Value:
+    """A value of that class from what JSON holds of it. *Errors:* ValueError, one sentence that says where."""
     try:
         return _converter.structure(value, kind)
     except Exception as error:  # cattrs raises whatever its hooks and the classes' own checks raise, in groups

@@ -1,11 +1,12 @@
 """The event log: a header with the whole state, then every event, so that `sniffgate replay` ends in the same state.
 
-    {"type":"header","wall_ms":…,"schema":1,"state":{…}}
-    {"type":"probe_failed","at":…,"wall_ms":…,"endpoint":"node-a/tcp","error":"…"}
+    {"type":"header","wall_ms":…,"seq":0,"schema":2,"state":{…}}
+    {"type":"probe_failed","seq":1,"at":…,"wall_ms":…,"endpoint":"node-a/tcp","error":"…"}
     {"type":"gap","lost":3}
 
-A gap line stands where lines were lost; what follows it is not provable, up to the next header. Restarts append. The
-file may hold secrets of the configuration (probe payloads): it is created readable for owner and group only.
+Every event of the run has its number, lost ones too, so that a line which is missing is missed. A gap line stands for
+lost lines; what follows it is not provable, up to the next header. Restarts append. The file may hold secrets of the
+configuration (probe payloads): it is created readable for owner and group only.
 """
 
 import logging
@@ -15,8 +16,9 @@ from collections.abc import Callable
 from functools import partial
 
 from ..state.events import Event
+from ..state.log_lines import gap_to_json, header_to_json
 from ..state.model import State
-from ..state.serial import event_to_json, gap_to_json, header_to_json
+from ..state.serial import event_to_json
 from .writer import DEPTH, LineWriter
 
 log = logging.getLogger(__name__)
@@ -47,6 +49,7 @@ class EventLog:
         self._path = os.fspath(path)
         self._wall_ms = wall_ms
         self._is_short = False
+        self._seq = 0  # of the last event
         self._writer = LineWriter(
             path, depth=depth, limit=int(max_mb * MB), gap=gap_to_json, on_trouble=self._report_trouble
         )
@@ -59,7 +62,8 @@ class EventLog:
 
     def record(self, event: Event, state_after: State) -> None:
         """Adds one event; `state_after` is what the hub made of it."""
-        is_queued = self._writer.put(partial(event_to_json, event))
+        self._seq += 1
+        is_queued = self._writer.put(partial(event_to_json, event, self._seq))
         if not is_queued and not self._is_short:
             log.warning("event log is too slow; lines are lost", extra={"path": self._path})
         self._is_short = not is_queued
@@ -75,7 +79,7 @@ class EventLog:
         return self._writer.close(timeout)
 
     def _header(self, state: State) -> Callable[[], str]:
-        return partial(header_to_json, state, self._wall_ms())
+        return partial(header_to_json, state, self._wall_ms(), self._seq)
 
     def _report_trouble(self, error: Exception) -> None:
         log.warning("event log cannot be written; lines are lost", extra={"path": self._path, "error": str(error)})

@@ -11,9 +11,10 @@ from click.testing import CliRunner, Result
 from sniffgate.cli.replay import replay
 from sniffgate.config.schema import NodeConfig
 from sniffgate.state.events import ConfigApplied, OperatorSwitched, ProbeFailed
-from sniffgate.state.serial import event_to_json, gap_to_json
+from sniffgate.state.log_lines import gap_to_json
+from sniffgate.state.serial import event_to_json
 from tests.cli.process import COMMAND, SOON
-from tests.state.test_replay import FAILURES, START, A, a_part
+from tests.state.test_replay import FAILURES, START, A, a_part, numbered
 
 TRIED = NodeConfig(name="c", enabled=False)
 
@@ -49,6 +50,34 @@ def test_a_gap_is_said_and_ends_with_one(path: Path) -> None:
     result = replayed(path, [*a_part(START, FAILURES[:1]), gap_to_json(3), event_to_json(FAILURES[1])])
 
     assert "not provable past line 2 (3 lost after it)" in result.stdout.splitlines()
+    assert 1 == result.exit_code
+
+
+def test_a_line_that_was_taken_out_is_named_by_file_and_line(path: Path) -> None:
+    """Whoever shortens a log does not leave a proof behind."""
+    lines = numbered(START, FAILURES)
+    result = replayed(path, [*lines[:2], *lines[3:]])
+
+    assert f"{path}, line 3: 1 event is missing before it; not provable past line 2" in result.stdout.splitlines()
+    assert "->" not in result.stdout
+    assert 1 == result.exit_code
+    assert (
+        f"{path}, line 2: 3 events are missing before it; not provable past line 1"
+        in replayed(path, [lines[0], *numbered(START, [], after=3)]).stdout.splitlines()
+    )
+
+
+def test_lines_that_were_moved_are_damage(path: Path) -> None:
+    """An order that somebody made proves nothing either."""
+    lines = numbered(START, FAILURES)
+    result = replayed(path, [lines[0], lines[2], lines[1]])
+
+    assert f"{path}, line 2: 1 event is missing before it; not provable past line 1" in result.stdout.splitlines()
+    result = replayed(path, [*lines[:3], lines[2]])
+    assert (
+        f"Error: cannot replay {path}: line 4: event 2 comes after event 2: lines were repeated or moved\n"
+        == result.stderr
+    )
     assert 1 == result.exit_code
 
 

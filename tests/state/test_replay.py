@@ -20,10 +20,12 @@ from sniffgate.state.events import (
     ProbeSucceeded,
     TimePassed,
 )
+from sniffgate.state.log_lines import gap_to_json, header_to_json
 from sniffgate.state.model import Endpoint, State, SwitchReason
 from sniffgate.state.reducer import initial_state, reduce
 from sniffgate.state.replay import (
     GapFound,
+    LinesMissing,
     LogDamaged,
     PartBegan,
     PartEnded,
@@ -32,7 +34,7 @@ from sniffgate.state.replay import (
     Witness,
     replay_lines,
 )
-from sniffgate.state.serial import event_to_json, gap_to_json, header_to_json
+from sniffgate.state.serial import event_to_json
 
 TCP = Transport.TCP
 A, B = Endpoint("a", TCP), Endpoint("b", TCP)
@@ -50,6 +52,8 @@ FAILURES: list[Event] = [ProbeFailed(at=float(at), endpoint=A, error="connection
 CONTRADICTION = (  # an ejected endpoint of a node that does not exist
     header_to_json(START, 0).replace('"name":"a"', '"name":"z"').replace('"ejected_until":null', '"ejected_until":0.0')
 )
+
+NUMBERED = [header_to_json(START, 0, 0), event_to_json(FAILURES[0], 1)]
 
 
 def folded(state: State, events: list[Event]) -> State:
@@ -101,6 +105,57 @@ def test_an_operators_switch_has_the_operator_as_its_evidence() -> None:
     assert [OperatorSwitched(at=1.0, node="b"), OperatorReleased(at=2.0)] == [
         each.evidence[-1].event for each in findings if isinstance(each, Switched)
     ]
+
+
+def numbered(state: State, events: list[Event], after: int = 0) -> list[str]:
+    """A part whose lines have numbers, as a gateway writes them."""
+    lines = [event_to_json(event, seq) for seq, event in enumerate(events, after + 1)]
+    return [header_to_json(state, wall_ms=5, seq=after), *lines]
+
+
+def test_a_line_that_was_taken_out_is_missed() -> None:
+    """A history that somebody shortened would prove a switch without its reason, or none where there was one."""
+    lines = numbered(START, FAILURES)
+    findings = list(replay_lines([*lines[:2], *lines[3:]]))
+
+    assert [
+        LinesMissing(line=2, next_line=3, lost=1),
+        PartEnded(2, folded(START, FAILURES[:1]), events=1, switches=0, is_proven=False),
+    ] == findings[1:]
+
+
+def test_lines_that_were_taken_from_the_end_of_a_rotated_file_are_missed() -> None:
+    """The file after it knows how far the one before it went."""
+    lines = [*numbered(START, FAILURES)[:-2], *numbered(folded(START, FAILURES), [], after=3)]
+    findings = list(replay_lines(lines))
+
+    assert ["PartBegan", "LinesMissing", "PartEnded", "PartBegan", "PartEnded"] == [
+        type(each).__name__ for each in findings
+    ]
+    assert LinesMissing(line=2, next_line=3, lost=2) == findings[1]
+    assert isinstance(findings[2], PartEnded)
+    assert not findings[2].is_proven
+    assert isinstance(findings[3], PartBegan)
+    assert not findings[3].follows
+
+
+def test_a_whole_log_with_numbers_has_nothing_missing() -> None:
+    """Rotated, restarted, torn or with a gap: what the gateway itself did to its log is no theft."""
+    middle = folded(START, FAILURES)
+    rotated = [*numbered(START, FAILURES), *numbered(middle, FAILURES, after=3)]
+    with_gap = [*numbered(START, FAILURES[:1]), gap_to_json(1), event_to_json(FAILURES[2], 3), *numbered(middle, [], 3)]
+
+    for lines in (rotated, [*rotated, *numbered(START, FAILURES)], [*rotated, "{", *numbered(START, [])], with_gap):
+        assert not [each for each in replay_lines(lines) if isinstance(each, LinesMissing)]
+
+
+def test_a_log_without_numbers_still_replays() -> None:
+    """Older logs have none, and a header of the first schema."""
+    older = [line.replace('"schema":2', '"schema":1') for line in a_part(START, FAILURES)]
+    *_, ended = replay_lines(older)
+
+    assert '"seq"' not in "".join(older)
+    assert PartEnded(4, folded(START, FAILURES), events=3, switches=1, is_proven=True) == ended
 
 
 def test_nothing_is_provable_past_a_gap() -> None:
@@ -178,7 +233,11 @@ def test_a_log_cut_anywhere_behind_its_header_replays(cut: int) -> None:
         ([*a_part(START, FAILURES[:1]), "garbage", event_to_json(FAILURES[1])], 3, "not a whole JSON line"),
         ([*a_part(START, []), "garbage", '{"type":"dream"}'], 2, "not a whole JSON line"),
         ([*a_part(START, []), '{"type":"dream"}'], 2, "unknown type 'dream'"),
-        ([header_to_json(START, 0).replace('"schema":1', '"schema":2')], 1, "schema 2 is newer"),
+        ([header_to_json(START, 0).replace('"schema":2', '"schema":3')], 1, "schema 3 is newer"),
+        ([*NUMBERED, event_to_json(FAILURES[1])], 3, "the event has no number, though the log before it has numbers"),
+        ([*NUMBERED, event_to_json(FAILURES[1], 1)], 3, "event 1 comes after event 1: lines were repeated or moved"),
+        ([NUMBERED[0].replace('"seq":0', '"seq":"0"')], 1, "expected int, found str"),
+        ([NUMBERED[0], NUMBERED[1].replace('"seq":1', '"seq":true')], 2, "expected int, found bool"),
         ([CONTRADICTION, event_to_json(TimePassed(at=1.0))], 2, "does not fit"),
     ],
 )

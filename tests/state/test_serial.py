@@ -23,13 +23,8 @@ from sniffgate.state.events import (
 from sniffgate.state.model import Endpoint, Health, Override, PassiveFailure, Route, RouteKey, State, Switch
 from sniffgate.state.serial import (
     SCHEMA,
-    Gap,
-    Header,
     event_from_json,
     event_to_json,
-    gap_to_json,
-    header_to_json,
-    line_from_json,
     state_from_json,
     state_to_json,
     type_name,
@@ -148,16 +143,6 @@ def test_lines_look_as_documented() -> None:
         "more": 0,
     } == json.loads(event_to_json(failed))
     assert '{"type":"operator_drained","at":2.0,"wall_ms":0,"node":"node-a","timeout":"inf"}' == event_to_json(drained)
-    assert '{"type":"gap","lost":3}' == gap_to_json(3)
-
-
-def test_a_header_holds_the_schema_the_wall_time_and_the_state() -> None:
-    """Whoever reads the log learns from its first line whether they can, and when it began."""
-    line = header_to_json(a_state(), wall_ms=1234)
-
-    assert ("header", SCHEMA, 1234) == tuple(json.loads(line)[key] for key in ("type", "schema", "wall_ms"))
-    assert Header(wall_ms=1234, state=a_state()) == line_from_json(line)
-    assert Gap(lost=3) == line_from_json(gap_to_json(3))
 
 
 def test_names_with_slashes_and_any_mapping_are_kept() -> None:

@@ -18,10 +18,11 @@ from sniffgate.net.relay import EndReason
 from sniffgate.net.relay_tasks import TaskRelay
 from sniffgate.net.resolver import Resolver
 from sniffgate.state.events import Event
+from sniffgate.state.log_lines import header_to_json
 from sniffgate.state.model import State
 from sniffgate.state.replay import PartEnded, replay_lines
 from sniffgate.state.routing import candidates
-from sniffgate.state.serial import event_to_json, header_to_json
+from sniffgate.state.serial import event_to_json
 from sniffgate.tasks.flow_log import FlowLog, FlowRecord
 from sniffgate.tasks.gateway import Gateway, run_gateway
 from sniffgate.tasks.listener import Listener

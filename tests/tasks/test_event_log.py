@@ -11,10 +11,11 @@ import pytest
 from sniffgate.address import Address
 from sniffgate.config.schema import Config, ListenerConfig, NodeConfig, Transport
 from sniffgate.state.events import Event, ProbeFailed
+from sniffgate.state.log_lines import Gap, Header, line_from_json
 from sniffgate.state.model import Endpoint, State
 from sniffgate.state.reducer import initial_state, reduce
 from sniffgate.state.replay import PartBegan, PartEnded, replay_lines
-from sniffgate.state.serial import Gap, Header, event_from_json, line_from_json
+from sniffgate.state.serial import event_from_json
 from sniffgate.tasks.event_log import EventLog
 
 SOON = 10.0  # seconds; waited for in full only when a test fails
@@ -55,7 +56,7 @@ def test_a_log_begins_with_the_whole_state_and_replays_to_the_last(tmp_path: Pat
 
     assert event_log.close(SOON)
     lines = path.read_text().splitlines()
-    assert Header(wall_ms=77, state=initial_state(CONFIG)) == line_from_json(lines[0])
+    assert Header(wall_ms=77, state=initial_state(CONFIG), seq=0) == line_from_json(lines[0]).said
     assert failures(5) == [event_from_json(line) for line in lines[1:]]
     *_, ended = replay_lines(lines)
     assert isinstance(ended, PartEnded)
@@ -103,7 +104,7 @@ def test_reopening_after_logrotate_begins_a_new_file_with_a_header(tmp_path: Pat
     assert event_log.close(SOON)
     assert 3 == len(moved.read_text().splitlines())
     lines = path.read_text().splitlines()
-    assert Header(wall_ms=77, state=state) == line_from_json(lines[0])
+    assert Header(wall_ms=77, state=state, seq=2) == line_from_json(lines[0]).said
     *_, ended = replay_lines(lines)
     assert isinstance(ended, PartEnded)
     assert last == ended.state
@@ -119,7 +120,7 @@ def test_a_full_queue_writes_a_gap_line_and_is_logged_once(tmp_path: Path, caplo
     assert 3 == event_log.lost
     header, gap = (tmp_path / "events").read_text().splitlines()
     assert "header" == json.loads(header)["type"]
-    assert Gap(lost=3) == line_from_json(gap)
+    assert Gap(lost=3) == line_from_json(gap).said
     assert ["event log is too slow; lines are lost"] == caplog.messages
 
 
