@@ -9,13 +9,13 @@ from select import EPOLLERR, EPOLLIN
 from typing import Protocol
 
 from ..address import Address
+from .burst import Burst
 from .ports import QUOTED_IPV4, QUOTED_IPV6, Datagram
 from .relay import Parting, Passage
 from .sockaddr import SockAddr, from_sockaddr
 from .udp_listener import SocketDatagramPort
 from .udp_sockets import SocketDatagramConn
 
-BATCH = 64  # datagrams of one socket per event, so that a flood on one does not keep the others waiting
 MOST_AHEAD = (
     1024  # datagrams given to Trio and not yet taken, or held; beyond it they wait in the kernel, which has a bound
 )
@@ -30,6 +30,7 @@ class Loop(Protocol):
 
     datagrams: memoryview  # room for one, of any size
     clock: Callable[[], float]  # Trio's
+    wakeups: int  # polls that returned
 
     def add(self, fd: int, interest: int, handler: Callable[[int], None]) -> None:
         """Calls `handler` with the events of `fd`."""
@@ -52,7 +53,7 @@ class Lane:
     """One passage in the engine."""
 
     __slots__ = (
-        "ancillary", "fd", "front", "held", "is_left", "is_over", "key", "long", "node", "on_over", "parting",
+        "ancillary", "burst", "fd", "front", "held", "is_left", "is_over", "key", "long", "node", "on_over", "parting",
         "passage", "raw",
     )  # fmt: skip
 
@@ -68,6 +69,7 @@ class Lane:
         self.ancillary = front.port.ancillary_for(passage.local, passage.client)
         self.key: Key = (self.raw, passage.local.host if front.port.is_many else "")
         self.long = QUOTED_IPV6 if ":" in passage.conn.peer.host else QUOTED_IPV4
+        self.burst = Burst()
         self.held: list[bytes] | None = []  # until everything that came before has been dealt with
         self.is_left = False  # diverted: what is not held goes to Trio
         self.on_over = on_over
@@ -99,28 +101,31 @@ class Lane:
         if event & EPOLLERR:
             self.front.part(self, Parting.TROUBLE)
             return
-        loop, passage, send = self.front.loop, self.passage, self.front.sock.sendmsg
-        for _ in range(BATCH):
+        front, passage, raw, ancillary = self.front, self.passage, self.raw, self.ancillary
+        loop, sock, receive = front.loop, front.sock, self.node.recv_into
+        buffer = loop.datagrams
+        for count in range(self.burst.at(loop.wakeups)):
             try:
-                size = self.node.recv_into(loop.datagrams)
+                size = receive(buffer)
             except BlockingIOError:
+                self.burst.ended_at(count)
                 return
             except OSError:
-                self.front.part(self, Parting.TROUBLE)
+                front.part(self, Parting.TROUBLE)
                 return
             now = passage.replied_at = loop.clock()
             try:
-                if self.ancillary:
-                    send([loop.datagrams[:size]], self.ancillary, 0, self.raw)
+                if ancillary:
+                    sock.sendmsg([buffer[:size]], ancillary, 0, raw)
                 else:
-                    self.front.sock.sendto(loop.datagrams[:size], self.raw)
+                    sock.sendto(buffer[:size], raw)
             except OSError:
                 passage.lost_down += 1
             else:
                 passage.counters.down += size
             if now >= passage.tell_after:
                 passage.tell_after = float("inf")  # once; whoever is told says when to be told again
-                self.front.call_trio(passage.on_reply)
+                front.call_trio(passage.on_reply)
 
 
 class Front:
@@ -143,6 +148,7 @@ class Front:
         self._take = take
         self._on_over = on_over
         self._fd = port.fileno()
+        self._burst = Burst()
         self._lanes: dict[Key, Lane] = {}
         self._all: set[Lane] = set()
         self._held = 0  # datagrams in the lanes
@@ -176,16 +182,18 @@ class Front:
     def on_event(self, _: int) -> None:
         """The listening socket has datagrams."""
         strangers: list[Datagram] = []
-        buffer, receive = self.loop.datagrams, self.port.receive_into
-        now = self.loop.clock()
-        for _ in range(BATCH):
+        loop, lanes, held = self.loop, self._lanes, self._held
+        buffer, now = loop.datagrams, loop.clock()
+        receive = self.port.receive_into
+        for count in range(self._burst.at(loop.wakeups)):
             try:
                 size, raw, host = receive(buffer)
             except BlockingIOError:
+                self._burst.ended_at(count)
                 break
             except OSError:  # some client's ICMP; it concerns no other
                 continue
-            lane = self._lanes.get((raw, host))
+            lane = lanes.get((raw, host))
             if lane is not None:
                 if lane.held is not None:
                     lane.held.append(bytes(buffer[:size]))
@@ -197,7 +205,11 @@ class Front:
                     self.part(lane, Parting.TROUBLE)
             local = Address(host, self.port.address.port) if host else self.port.address
             strangers.append(Datagram(bytes(buffer[:size]), from_sockaddr(raw), local))
-        self._give(strangers)
+        if strangers or self._held > held:
+            self._give(strangers)
+            self._pause_if_too_far_ahead()
+
+    def _pause_if_too_far_ahead(self) -> None:
         if not self._is_paused and self._ahead() >= MOST_AHEAD:
             self._is_paused = True
             self.loop.change(self._fd, 0)
