@@ -40,6 +40,7 @@ def passive(lab: Lab) -> None:
             node, took = gateway.door.timed_ask()
             lab.record("later_ms", "ms", took)
             lab.record("later_node", "word", node)
+        lab.record("watched_ms", "ms", since(died, clock()))
         _record_timeline(lab, watcher, died)
     seen = b.seen()
     own = [node for key in ("attempt_node", "later_node") for node in lab.observations[key].values if node == "node-b"]
