@@ -11,7 +11,10 @@ LINES = {
     "trip takes {ClockRttUs} µs and a connection with one {ClockConnectUs} µs; what is found by polling is "
     "late by up to {ClockPollUs} µs",
 }
-HOW = "medians, with the least and the most in brackets; – where there is none, and below the table why"
+HOW = (
+    "medians; in brackets the least and the most, or of more than 20 values what 5 % and 95 % of them do not exceed; "
+    "– where there is none, and why below the table"
+)
 
 
 def conditions(gathered: Gathered) -> list[tuple[str, str]]:

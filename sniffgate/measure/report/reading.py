@@ -7,6 +7,7 @@ import attrs
 from ..study.summary import Figure, Summary, Words
 
 NOTHING = "–"  # never a zero
+FEW = 20  # of so many values each says something about how reproducible the median is
 WHOLE = 1000  # from here on no digit after the point says anything: the harness's own noise is larger
 
 
@@ -40,11 +41,19 @@ class Reading:
                 return NOTHING
 
     @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the most; of more than `FEW` values what 5 % and what 95 % of them do not exceed."""
+        assert isinstance(self.seen, Figure)
+        if self.seen.count > FEW:
+            return self.seen.percentile(5), self.seen.percentile(95)
+        return self.seen.least, self.seen.most
+
+    @property
     def spread(self) -> str:
-        """From the least to the most, where they differ as written; empty otherwise."""
+        """From one end to the other, where they differ as written; empty otherwise."""
         if not isinstance(self.seen, Figure):
             return ""
-        least, most = number(self.seen.least), number(self.seen.most)
+        least, most = map(number, self.ends)
         return f"{least}–{most}" if least != most else ""
 
     @property

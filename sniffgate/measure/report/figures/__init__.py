@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from ..facts import Facts
 from ..original import Original
 from .architecture import draw_architecture
+from .bound import clients, ejections, manifestations, panels
+from .failover import draw_failover
+from .overhead import draw_overhead
+from .passive import draw_passive
 from .style import drawing, save
 
 if TYPE_CHECKING:
@@ -29,3 +33,7 @@ def draw_figures(facts: Facts, paper: Original, folder: Path) -> Iterator[Path]:
 
 def _figures(facts: Facts, paper: Original) -> "Iterator[tuple[str, Figure]]":
     yield "fig1_architecture", draw_architecture()
+    yield "fig2_failover", draw_failover(manifestations(facts, paper))
+    waited = paper.number("PassiveTwoAttemptMs")
+    yield "fig3_passive", draw_passive(clients(facts), ejections(facts, paper), waited)
+    yield "fig4_overhead", draw_overhead(panels(facts, paper))

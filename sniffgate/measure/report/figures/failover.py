@@ -58,7 +58,7 @@ def _lane(axes: "Axes", height: float, look: Series, reading: Reading, other: fl
     if reading.median is None:
         axes.text(0.45, height, "not measured", va="center", color=QUIET, style="italic")
         return
-    least, most = max(min(reading.numbers), 0.01), max(reading.numbers)
+    least, most = reading.ends
     axes.plot((least, most), (height, height), color=look.color, linewidth=1.6, solid_capstyle="butt")
     axes.plot(reading.median, height, marker=look.marker, color=look.color, markersize=5.5, linestyle="none")
     is_in_the_way = other is not None and most < other < CLOSE * most

@@ -13,10 +13,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 HEIGHT = 2.9
-DIRECT = Series("#ffffff", "o", "")  # bars need an outline, not a dark area: their numbers stand above them
-GATEWAY = Series("#7fb8d9", "^", "////")
-SIDES = (("direct", DIRECT), ("gateway", GATEWAY))
-BAR = 0.38
+BAR = 0.22  # of the distance between two groups
+WAYS = ("direct", "gateway", "haproxy", "nginx")
+LOOKS = {  # bars need outlines and hatches, not dark areas: their numbers stand above them
+    "direct": Series("#ffffff", "o", ""),
+    "gateway": Series("#0072B2", "^", ""),
+    "haproxy": Series("#f3d9a4", "D", "...."),
+    "nginx": Series("#dddddd", "s", "////"),
+}
 
 
 @attrs.frozen
@@ -24,9 +28,8 @@ class Cost:
     """One group of bars: what was done, and how long or how much it was without and with the gateway."""
 
     label: str
-    direct: Reading
-    gateway: Reading
-    original: str = ""  # the original's ratio, as the paper prints it
+    seen: tuple[Reading, ...]  # one for each of `WAYS`
+    original: str = ""  # the original's ratio to direct, as the paper prints it
 
 
 @attrs.frozen
@@ -51,9 +54,9 @@ def draw_overhead(panels: Sequence[Panel]) -> "Figure":
 def _panel(axes: "Axes", panel: Panel) -> None:
     top = 0.0
     for place, cost in enumerate(panel.costs):
-        for side, (reading, (_, look)) in enumerate(zip((cost.direct, cost.gateway), SIDES, strict=True)):
-            across = place + (side - 0.5) * BAR
-            top = max(top, _bar(axes, across, look, reading))
+        for side, (way, reading) in enumerate(zip(WAYS, cost.seen, strict=True)):
+            across = place + (side - (len(WAYS) - 1) / 2) * BAR
+            top = max(top, _bar(axes, across, LOOKS[way], reading))
     axes.set_xticks(range(len(panel.costs)), [_under(cost) for cost in panel.costs])
     axes.tick_params(axis="x", length=0)
     axes.set_xlim(-0.6, len(panel.costs) - 0.4)
@@ -67,7 +70,7 @@ def _bar(axes: "Axes", across: float, look: Series, reading: Reading) -> float:
     if reading.median is None:
         axes.text(across, 0, "not\nmeasured", ha="center", va="bottom", color=QUIET, style="italic", rotation=90)
         return 0.0
-    least, most = min(reading.numbers), max(reading.numbers)
+    least, most = reading.ends
     axes.bar(across, reading.median, BAR, color=look.color, edgecolor="black", hatch=look.hatch, linewidth=0.8)
     axes.plot((across, across), (least, most), color="black", linewidth=1.2)
     words = number(reading.median)
@@ -76,7 +79,7 @@ def _bar(axes: "Axes", across: float, look: Series, reading: Reading) -> float:
 
 
 def _under(cost: Cost) -> str:
-    quotient = ratio(cost.gateway, cost.direct)
+    quotient = ratio(cost.seen[1], cost.seen[0])
     lines = [cost.label, f"× {quotient.text}" if quotient.median is not None else ""]
     if cost.original:
         lines.append(f"original × {cost.original}")
@@ -86,5 +89,7 @@ def _under(cost: Cost) -> str:
 def _key(figure: "Figure") -> None:
     from matplotlib.patches import Patch
 
-    marks = [Patch(facecolor=look.color, edgecolor="black", hatch=look.hatch, label=name) for name, look in SIDES]
-    figure.legend(handles=marks, loc="outside upper right", ncols=2, frameon=False)
+    marks = [
+        Patch(facecolor=look.color, edgecolor="black", hatch=look.hatch, label=name) for name, look in LOOKS.items()
+    ]
+    figure.legend(handles=marks, loc="outside upper right", ncols=4, frameon=False)
