@@ -134,15 +134,19 @@ def _last_change(claims: Sequence[Claim], transport: str) -> float:
 
 
 def claimed_switch(gateway: Gateway, to: str, transport: str, struck_wall: float, seen_ms: float) -> float:
-    """Milliseconds from the failure to the switch, by the gateway's own timestamp.
+    """Milliseconds from the failure to the last switch to a node, by the gateway's own timestamp.
 
-    `struck_wall`: the failure by `time.time`; `seen_ms`: when the harness saw the switch. Errors: `Absent`; `Lied` when
-    the gateway dates the switch before the failure or after it was seen.
+    `struck_wall`: the failure by `time.time`; `seen_ms`: when the harness saw the switch. Errors: `Absent`; `Lied` also
+    when there is no such switch.
     """
     for each in reversed(dig(gateway.status(), "recent_switches")):
         if dig(each, "protocol") == transport and dig(each, "to") == to:
-            said = float(dig(each, "ts_ms")) - 1000 * struck_wall
-            if not -EARLY <= said <= seen_ms + LATE:
-                raise Lied(f"claimed: switched {said:.0f} ms after the failure; seen: {seen_ms:.0f} ms after it")
-            return said
+            return check_moment(float(dig(each, "ts_ms")) - 1000 * struck_wall, seen_ms)
     raise Lied(f"claimed: {to} is active over {transport}; its list of switches has none to it")
+
+
+def check_moment(said_ms: float, seen_ms: float) -> float:
+    """The moment that a gateway gives a switch. Errors: `Lied` when it is before the failure or after it was seen."""
+    if not -EARLY <= said_ms <= seen_ms + LATE:
+        raise Lied(f"claimed: switched {said_ms:.0f} ms after the failure; seen: {seen_ms:.0f} ms after it")
+    return said_ms
