@@ -59,7 +59,8 @@ def _structure_plain(allowed: tuple[Any, ...], raw: object, path: str) -> object
         if each is Any or (each is float and type(raw) is int) or type(raw) is each:
             return raw
     names = {"str": "a text", "float": "a number", "int": "a whole number", "bool": "true or false", "NoneType": "null"}
-    words = " or ".join(names.get(each.__name__, each.__name__) for each in allowed)
+    kinds = [each.__name__ for each in allowed if not (each is int and float in allowed)]
+    words = " or ".join(names.get(kind, kind) for kind in kinds)
     raise _mismatch(path, words, raw)
 
 

@@ -24,6 +24,8 @@ def show_scenario(name: str, scenario: Scenario) -> str:
     if scenario.state in ("absent", "failed"):
         lines.append(f"  {scenario.state}: {scenario.reason}")
     for key, arm in scenario.arms.items():
+        if arm.reason and arm.reason == scenario.reason and not arm.good_trials():
+            continue
         lines += _arm_lines(key, arm, is_alone=len(scenario.arms) == 1)
     return "\n".join(lines)
 

@@ -2,9 +2,11 @@
 
 import time
 
+from ..clients import NOBODY
+from ..gateway import Gateway
 from ..lab import Lab
-from ..nodes import clock
-from ..scenario import ArmPlan, TrialFailed, scenario
+from ..nodes import Node, clock
+from ..scenario import Absent, ArmPlan, TrialFailed, scenario
 from ..streams import Stream, udp_stream
 from .pairs import open_pair, since
 
@@ -35,7 +37,7 @@ def udp(lab: Lab) -> None:
 
 
 def _close_socket(lab: Lab) -> None:
-    gateway, a, _ = open_pair(lab)
+    gateway, a = _open_udp_pair(lab)
     closed: list[float] = []
 
     def close() -> None:  # what the closing port had taken is no loss of the gateway's
@@ -55,7 +57,7 @@ def _close_socket(lab: Lab) -> None:
 
 
 def _switch(lab: Lab) -> None:
-    gateway, *_ = open_pair(lab)
+    gateway, _ = _open_udp_pair(lab)
     moved: list[float] = []
 
     def switch() -> None:
@@ -71,6 +73,13 @@ def _switch(lab: Lab) -> None:
     lab.record("last_node", "word", stream.answers[max(stream.answers)].node)
     lab.check_active(gateway, "node-b", "udp")
     lab.record("tcp_node", "word", gateway.door.ask())
+
+
+def _open_udp_pair(lab: Lab) -> tuple[Gateway, Node]:
+    gateway, a, _ = open_pair(lab)
+    if gateway.door.ask_udp() == NOBODY:
+        raise Absent("it does not forward UDP: a datagram had no answer before anything failed")
+    return gateway, a
 
 
 def _record_first(lab: Lab, stream: Stream, began: float) -> None:
