@@ -16,7 +16,7 @@ import traceback
 from pathlib import Path
 
 import sniffgate
-from tests.scenarios.processes import Backend, Gateway, clock
+from tests.scenarios.processes import Gateway, Node, clock
 from tests.scenarios.rows import ROWS, Row
 
 
@@ -36,10 +36,10 @@ def aim(row: Row) -> str:
 
 def look_cost() -> float:
     """Milliseconds that one look at the gateway's status takes."""
-    with Backend("node-a") as a, Gateway(a.table()) as gateway:
+    with Node("node-a") as a, Gateway(a.table()) as gateway:
         began = clock()
         for _ in range(100):
-            gateway.control("status")
+            gateway.status()
         return 10 * (clock() - began)
 
 

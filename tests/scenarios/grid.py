@@ -23,7 +23,7 @@ import attrs
 from sniffgate.config.load import load_text
 from sniffgate.config.schema import Transport
 from sniffgate.state.detection import Answer, detection_bounds
-from tests.scenarios.processes import Backend, Gateway, free_port, listener_table
+from tests.scenarios.processes import Gateway, Node, free_port, listener_table
 
 INTERVALS = (50, 100, 200, 500, 1000)  # milliseconds
 THRESHOLDS = range(1, 6)
@@ -45,14 +45,14 @@ class Victim:
         client = "client" if self.with_traffic else "quiet"
         return f"{self.transport.value}-{self.answered.value}-{client}"
 
-    def table(self, backend: Backend) -> str:
+    def table(self, backend: Node) -> str:
         """Its node."""
         fields: dict[str, Any] = {"pool": self.name, self.transport.sibling.value: None}
         if self.answered is Answer.SILENT or self.transport is Transport.UDP:
             fields |= WORDS
-        return backend.table(0, **fields)
+        return backend.table(priority=0, **fields)
 
-    def strike(self, backend: Backend) -> None:
+    def strike(self, backend: Node) -> None:
         """Lets it fail."""
         if self.answered is Answer.REFUSED:
             backend.kill()
@@ -104,7 +104,7 @@ VICTIMS = [
 def measure(interval: int, threshold: int) -> list[Cell]:
     """The eight figures of one cell of the grid."""
     with ExitStack() as stack:
-        backends = {victim: stack.enter_context(Backend(victim.name)) for victim in VICTIMS}
+        backends = {victim: stack.enter_context(Node(victim.name)) for victim in VICTIMS}
         ports = {victim: free_port() for victim in VICTIMS}
         listeners = "".join(
             listener_table(victim.name, victim.transport.value, ports[victim], pool=victim.name) for victim in VICTIMS
@@ -116,7 +116,7 @@ def measure(interval: int, threshold: int) -> list[Cell]:
         )
         gateway.until_healthy(*(victim.name for victim in VICTIMS))
         time.sleep(random.uniform(0.2, 0.2 + 1.1 * interval / 1000))
-        latency = {node["name"]: node["probe_latency_us"] / 1e6 for node in gateway.control("status")["nodes"]}
+        latency = {node["name"]: node["probe_latency_us"] / 1e6 for node in gateway.status()["nodes"]}
         asked, struck = {}, {}
         for victim in VICTIMS:
             asked[victim] = 1000 * time.time()
@@ -124,8 +124,8 @@ def measure(interval: int, threshold: int) -> list[Cell]:
             struck[victim] = 1000 * time.time()
             if victim.with_traffic:
                 stack.enter_context(victim.visit(ports[victim]))
-        gateway.until(lambda status: all(node["state"] == "unhealthy" for node in status["nodes"]))
-        changed = {node["name"]: node["last_change_ms"] for node in gateway.control("status")["nodes"]}
+        gateway.until(lambda status: all(node["state"] == "unhealthy" for node in status["nodes"]), "every verdict")
+        changed = {node["name"]: node["last_change_ms"] for node in gateway.status()["nodes"]}
         config = load_text(gateway.path.read_bytes(), file=str(gateway.path))
     cells = []
     for victim in VICTIMS:

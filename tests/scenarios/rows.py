@@ -5,7 +5,6 @@ Node and gateway are new in each run. Failures strike at a random moment between
 
 import random
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,11 +12,12 @@ from typing import Any
 
 import attrs
 
-from tests.scenarios.processes import LIMIT, Backend, Gateway, clock
+from sniffgate.measure.study.streams import udp_stream
+from tests.scenarios.processes import Gateway, Node, clock
 
 WORDS = {"probe_payload": "ping", "probe_expect": "ping"}
 IDLE = 1000  # connections
-Nodes = tuple[Gateway, Backend, Backend]
+Nodes = tuple[Gateway, Node, Node]
 
 
 @attrs.frozen
@@ -51,12 +51,14 @@ def pair(node: dict[str, Any] | None = None, **settings: Any) -> Iterator[Nodes]
     """A gateway with its primary, node-a, and its standby, node-b; both known to be healthy if they are probed."""
     fields = node or {}
     with ExitStack() as stack:
-        a, b = (stack.enter_context(Backend(name)) for name in ("node-a", "node-b"))
-        gateway = stack.enter_context(Gateway(a.table(10, **fields) + b.table(5, **fields), **settings))
+        a, b = (stack.enter_context(Node(name)) for name in ("node-a", "node-b"))
+        gateway = stack.enter_context(
+            Gateway(a.table(priority=10, **fields) + b.table(priority=5, **fields), **settings)
+        )
         if fields.get("probe") != "none":
             gateway.until_healthy("node-a", "node-b")
             time.sleep(0.2 + random.uniform(0.0, 0.11))
-        assert b"node-a" == gateway.ask()
+        assert "node-a" == gateway.door.ask()
         yield gateway, a, b
 
 
@@ -72,7 +74,7 @@ def first_request() -> float:
     with pair() as (gateway, a, _):
         a.kill()
         began = clock()
-        assert b"node-b" == gateway.ask()
+        assert "node-b" == gateway.door.ask()
         return ms(clock() - began)
 
 
@@ -94,7 +96,7 @@ def tripwire_switch() -> float:
 def request_switch() -> float:
     with pair() as (gateway, a, _):
         died = a.kill()
-        assert b"node-b" == gateway.ask()
+        assert "node-b" == gateway.door.ask()
         return ms(gateway.until_active("node-b") - died)
 
 
@@ -115,7 +117,7 @@ def back() -> float:
 def black_hole_request() -> float:
     with pair() as (gateway, a, _):
         began = a.swallow()
-        assert b"node-b" == gateway.ask()
+        assert "node-b" == gateway.door.ask()
         return ms(clock() - began)
 
 
@@ -130,7 +132,7 @@ def black_hole_quiet_switch() -> float:
 def black_hole_request_switch() -> float:
     with pair() as (gateway, a, _):
         began = a.swallow()
-        assert b"node-b" == gateway.ask()
+        assert "node-b" == gateway.door.ask()
         return ms(gateway.until_active("node-b") - began)
 
 
@@ -152,35 +154,8 @@ def udp_probe_switch() -> float:
 
 
 def lost(gateway: Gateway, count: int, pause: float, strike_at: int, strike: Callable[[], object]) -> float:
-    """How many of `count` numbered datagrams, `pause` seconds apart, have no reply one second after the last.
-
-    `strike` is called in a thread of its own, so that the stream does not wait for it.
-    """
-    replies: set[bytes] = set()
-    with gateway.udp() as port:
-
-        def read() -> None:
-            while chunk := port.recv(1000):
-                node, _, number = chunk.partition(b":")
-                if number == b"end" or not node:
-                    return
-                replies.add(number)
-
-        reader = threading.Thread(target=read)
-        striker = threading.Thread(target=strike)
-        reader.start()
-        due = clock()
-        for number in range(count):
-            if number == strike_at:
-                striker.start()
-            port.send(b"%d" % number)
-            due += pause
-            time.sleep(max(0.0, due - clock()))
-        time.sleep(1.0)
-        port.send(b"end")
-        striker.join(LIMIT)
-        reader.join(LIMIT)
-    return float(count - len(replies))
+    """How many of `count` numbered datagrams, `pause` seconds apart, have no reply one second after the last."""
+    return float(len(udp_stream(gateway.door, count, pause, {strike_at: strike}).lost))
 
 
 @row("UDP dies, TCP lives: lost of 100 over 3.3 s", 0, "datagrams")
@@ -203,7 +178,7 @@ def udp_kill_lost() -> float:
 @row("UDP switch in mid-burst of 200: lost", 0, "datagrams")
 def udp_switch_lost() -> float:
     with pair() as (gateway, *_):
-        return lost(gateway, 200, 0.0005, 100, lambda: gateway.control("switch node-b udp"))
+        return lost(gateway, 200, 0.0005, 100, lambda: gateway.ask("switch node-b udp"))
 
 
 # --- no probes ------------------------------------------------------------------------------------
@@ -214,8 +189,8 @@ def unprobed_ejection() -> float:
     with pair({"probe": "none"}, passive_eject_threshold=2) as (gateway, a, _):
         a.kill()
         for _ in range(6):
-            assert b"node-b" == gateway.ask()
-        status = gateway.control("status")
+            assert "node-b" == gateway.door.ask()
+        status = gateway.status()
         assert "node-b" == status["active"]["tcp"]
         failed: int = status["nodes"][0]["stats"]["tcp_conns_failed"]
         return float(failed)
@@ -227,9 +202,9 @@ def unprobed_flaps() -> float:
         a.kill()
         end = clock() + 1.5
         while clock() < end:
-            assert b"node-b" == gateway.ask()
+            assert "node-b" == gateway.door.ask()
             time.sleep(0.02)
-        switches = gateway.control("status")["recent_switches"]
+        switches = gateway.status()["recent_switches"]
         return float(sum(each["protocol"] == "tcp" and bool(each["from"]) for each in switches))
 
 
@@ -237,11 +212,11 @@ def unprobed_flaps() -> float:
 
 
 def closed_after(command: str, **settings: Any) -> float:
-    with pair(**settings) as (gateway, *_), gateway.connect() as conn:
+    with pair(**settings) as (gateway, *_), gateway.door.connect() as conn:
         conn.sendall(b"hi")
         conn.recv(100)
         began = clock()
-        gateway.control(command)
+        gateway.ask(command)
         assert b"" == conn.recv(100)
         return ms(clock() - began)
 
@@ -263,10 +238,10 @@ def drain_zero() -> float:
 
 @row("reload adds the new primary: effective after", 60)
 def reload_primary() -> float:
-    with pair() as (gateway, a, b), Backend("node-c") as c:
+    with pair() as (gateway, a, b), Node("node-c") as c:
         time.sleep(random.uniform(0.0, 0.1))
         began = clock()
-        gateway.write(a.table(10) + b.table(5) + c.table(90))
+        gateway.write(a.table(priority=10) + b.table(priority=5) + c.table(priority=90))
         return ms(gateway.until_active("node-c") - began)
 
 
@@ -275,8 +250,8 @@ def broken_file() -> float:
     with pair() as (gateway, a, _):
         time.sleep(random.uniform(0.0, 0.1))
         began = clock()
-        gateway.write(a.table(10) + "[[nodes]\n")
-        return ms(gateway.until(lambda status: not (status["reload"] or {"ok": True})["ok"]) - began)
+        gateway.write(a.table(priority=10) + "[[nodes]\n")
+        return ms(gateway.until(lambda status: not (status["reload"] or {"ok": True})["ok"], "the error") - began)
 
 
 # --- the process ----------------------------------------------------------------------------------
@@ -284,20 +259,20 @@ def broken_file() -> float:
 
 @row("start: control port open", 250)
 def control_open() -> float:
-    with Backend("node-a") as a, Gateway(a.table()) as gateway:
+    with Node("node-a") as a, Gateway(a.table()) as gateway:
         return ms(gateway.control_open)
 
 
 @row("start: data plane open", 250)
 def data_open() -> float:
-    with Backend("node-a") as a, Gateway(a.table()) as gateway:
+    with Node("node-a") as a, Gateway(a.table()) as gateway:
         return ms(gateway.data_open)
 
 
 @row("resident memory at start", 45, "MB")
 def resident_at_start() -> float:
     with pair() as (gateway, *_):
-        return gateway.resident() / 1e6
+        return gateway.memory() / 1e6
 
 
 @row(f"resident memory per idle connection, of {IDLE}", 6, "KiB")
@@ -306,11 +281,11 @@ def resident_per_connection() -> float:
 
         def hold(count: int) -> None:
             for _ in range(count):
-                conn: socket.socket = stack.enter_context(gateway.connect())
+                conn: socket.socket = stack.enter_context(gateway.door.connect())
                 conn.sendall(b"hi")
                 conn.recv(100)
 
         hold(20)  # what the first ones cost is no cost of theirs
-        before = gateway.resident()
+        before = gateway.memory()
         hold(IDLE)
-        return (gateway.resident() - before) / 1024 / IDLE
+        return (gateway.memory() - before) / 1024 / IDLE

@@ -21,7 +21,7 @@ class Door:
     def connect(self, within: float = LIMIT) -> socket.socket:
         """A TCP connection. Errors: `OSError`."""
         conn = socket.create_connection((HOST, self.port), timeout=within)
-        if conn.getsockname() == conn.getpeername():  # a client may be given that very port
+        if conn.getsockname() == (HOST, self.port):  # a client may be given that very port, and meet itself
             conn.close()
             raise ConnectionRefusedError(f"port {self.port} is not open")
         conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

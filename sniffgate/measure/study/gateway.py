@@ -142,4 +142,4 @@ class Gateway:
 
 
 def _is_probed(node: Reply) -> bool:
-    return bool(dig(node, "healthy")) and bool(node.get("last_probe_ms", True))
+    return bool(dig(node, "healthy")) and bool(node.get("last_probe_ms", True)) and node.get("state") != "unknown"
