@@ -23,6 +23,7 @@ class Control:
         self._conn = socket.create_connection((HOST, port), timeout=LIMIT)
         self._conn.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._lines = self._conn.makefile(encoding="utf-8", errors="replace")
+        self.reply_bytes = 0  # of the last reply
 
     def close(self) -> None:
         """Ends the connection."""
@@ -46,6 +47,7 @@ class Control:
             answer = self._lines.readline()
         except OSError as error:
             raise TrialFailed(f"{_shown(line)} was not answered: {error}") from None
+        self.reply_bytes = len(answer.encode())
         try:
             reply = json.loads(answer)
         except ValueError:

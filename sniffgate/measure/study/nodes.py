@@ -20,6 +20,11 @@ SCRIPT = Path(__file__).with_name("node_process.py")
 clock = time.perf_counter
 
 
+def since(began: float, at: float) -> float:
+    """Milliseconds from one moment of the clock to another."""
+    return 1000 * (at - began)
+
+
 @attrs.frozen
 class Seen:
     """What a node itself counted since it was started. A probe over TCP is a connection, over UDP a datagram."""

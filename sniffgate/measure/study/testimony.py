@@ -53,23 +53,26 @@ def state_word(node: Reply) -> str:
 class Watch:
     """Looks at the status from `with` to its end, over a connection of its own; `claims` grows."""
 
-    def __init__(self, gateway: Gateway, zero: float) -> None:
-        self._control, self._zero = Control(gateway.admin), zero
+    def __init__(self, gateway: Gateway, zero: float, step: float = STEP) -> None:
+        """`zero`: the moment, by `clock`, that claims count from; `step`: seconds between two looks."""
+        self._control, self._zero, self._step = Control(gateway.admin), zero, step
         self._over = threading.Event()
-        self._trouble: Exception | None = None
+        self.trouble: Exception | None = None
         self._thread = threading.Thread(target=self._look_on)
         self.claims: list[Claim] = []
+        self.looked: list[float] = []  # when each look ended
 
     def _look_on(self) -> None:
         try:
             while not self._over.is_set():
                 status = self._control.ask("status")
-                claim = claim_of(status, clock() - self._zero)
+                self.looked.append(clock() - self._zero)
+                claim = claim_of(status, self.looked[-1])
                 if not self.claims or attrs.evolve(claim, at=self.claims[-1].at) != self.claims[-1]:
                     self.claims.append(claim)
-                time.sleep(STEP)
+                time.sleep(self._step)
         except Exception as error:  # told in the thread of the trial
-            self._trouble = error
+            self.trouble = error
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -79,8 +82,8 @@ class Watch:
         self._over.set()
         self._thread.join()
         self._control.close()
-        if self._trouble is not None and exit_[0] is None:
-            raise self._trouble
+        if self.trouble is not None and exit_[0] is None:
+            raise self.trouble
         if not self.claims and exit_[0] is None:
             raise TrialFailed("the status was not answered once")
 

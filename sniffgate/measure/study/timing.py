@@ -11,6 +11,7 @@ from .clients import Door, exchange
 from .gateway import POLL, Gateway
 from .nodes import Node, clock
 from .tuning import TUNING
+from .watching import Watcher
 
 READS = 1000  # of the clock, one after another
 LAPS = 200
@@ -30,14 +31,17 @@ def measure_harness(command: str) -> tuple[ClockFigures, str | None]:
         with Gateway(command, TUNING, node.table(), Path(folder)) as gateway:
             status = gateway.status()
             engine = f"{status.get('engine', 'unnamed')} {status.get('version', '')}".strip()
-            looks = _laps(gateway.status)
-            figures = ClockFigures(_resolution(), _reads(), rtt, connect, looks, _laps(lambda: _poll(gateway)))
+            asked = _laps(gateway.status)
+            figures = ClockFigures(_resolution(), _reads(), rtt, connect, asked, _looks(gateway))
     return figures, engine
 
 
-def _poll(gateway: Gateway) -> None:
-    gateway.status()
-    time.sleep(POLL)
+def _looks(gateway: Gateway) -> list[float]:
+    """Microseconds from each look of a watcher to its next one."""
+    with Watcher(gateway) as watcher:
+        while len(watcher.looked) <= LAPS:
+            time.sleep(POLL)
+    return [1e6 * (after - before) for before, after in itertools.pairwise(watcher.looked)]
 
 
 def _laps(act: Callable[[], object]) -> list[float]:

@@ -1,20 +1,20 @@
-"""Looks at the gateway's status all the time on a connection of its own and notes when its active nodes change."""
+"""Waiting for what the status is seen to change to, while it is looked at all the time."""
 
-import threading
+import itertools
 import time
-from collections.abc import Callable, Mapping
-from types import TracebackType
+from collections.abc import Callable
 from typing import Self
 
 import attrs
 
-from .control import LIMIT, Control, dig
+from .control import LIMIT
 from .gateway import Gateway
 from .nodes import clock
 from .scenario import TrialFailed
+from .testimony import Watch
 
-PAUSE = 0.001  # seconds between two looks
 TRANSPORTS = ("tcp", "udp")
+PAUSE = 0.001  # seconds between two looks
 
 
 @attrs.frozen
@@ -23,32 +23,30 @@ class Change:
 
     at: float
     transport: str
-    before: str | None
-    after: str | None
+    before: str  # "" for none
+    after: str
 
 
-class Watcher:
-    """Within `with` it watches; `changes` grows. Errors: on leaving, what ended the watching early."""
+class Watcher(Watch):
+    """Within `with` it watches, and has seen the first status when the block begins."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self._port = gateway.admin
-        self.changes: list[Change] = []
-        self.looks = 0
-        self._ends, self._is_watching = threading.Event(), threading.Event()
-        self._trouble: Exception | None = None
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+        super().__init__(gateway, 0.0, PAUSE)
 
     def __enter__(self) -> Self:
-        self._thread.start()
-        if not self._is_watching.wait(LIMIT):
-            raise TrialFailed("the status could not be watched")
+        super().__enter__()
+        self._wait(lambda: bool(self.claims), "a first answer to `status`", LIMIT)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._ends.set()
-        self._thread.join(LIMIT)
-        if kind is None and self._trouble is not None:
-            raise self._trouble
+    @property
+    def changes(self) -> list[Change]:
+        """All that it has seen so far, in their order."""
+        return [
+            Change(after.at, each, before.active(each), after.active(each))
+            for before, after in itertools.pairwise(list(self.claims))
+            for each in TRANSPORTS
+            if before.active(each) != after.active(each)
+        ]
 
     def of(self, transport: str) -> list[Change]:
         """The changes over one transport so far."""
@@ -56,36 +54,14 @@ class Watcher:
 
     def until(self, condition: Callable[[Change], bool], what: str, within: float = LIMIT) -> Change:
         """The first change, one seen already included, that fulfils `condition`. Errors: `TrialFailed`."""
+        self._wait(lambda: any(map(condition, self.changes)), what, within)
+        return next(filter(condition, self.changes))
+
+    def _wait(self, is_there: Callable[[], bool], what: str, within: float) -> None:
         give_up = clock() + within
-        while True:
-            for change in list(self.changes):
-                if condition(change):
-                    return change
-            if self._trouble is not None:
-                raise self._trouble
+        while not is_there():
+            if self.trouble is not None:
+                raise self.trouble
             if clock() > give_up:
                 raise TrialFailed(f"{what} did not happen within {within:g} s")
             time.sleep(PAUSE)
-
-    def _watch(self) -> None:
-        try:
-            control = Control(self._port)
-            try:
-                last: Mapping[str, str | None] = dig(control.ask("status"), "active")
-                self._is_watching.set()
-                while not self._ends.is_set():
-                    active: Mapping[str, str | None] = dig(control.ask("status"), "active")
-                    at = clock()
-                    self.looks += 1
-                    self.changes += [
-                        Change(at, each, last.get(each), active.get(each))
-                        for each in TRANSPORTS
-                        if last.get(each) != active.get(each)
-                    ]
-                    last = active
-                    time.sleep(PAUSE)
-            finally:
-                control.close()
-        except Exception as error:
-            self._trouble = error
-            self._is_watching.set()

@@ -5,9 +5,9 @@ from contextlib import closing
 
 from ..clients import exchange
 from ..lab import Lab
-from ..nodes import clock
+from ..nodes import clock, since
 from ..scenario import ArmPlan, TrialFailed, scenario
-from .pairs import open_pair, since
+from .settling import settled_pair
 
 WATCHED = 2.2  # seconds, as in the paper: more than twice the drain timeout
 HALFWAY = 0.3  # seconds after the switch at which the old connection is used once more
@@ -19,7 +19,7 @@ HALFWAY = 0.3  # seconds after the switch at which the old connection is used on
     "Which connections are drained, when are they closed, and what does a timeout of zero mean?",
     harness="first",
     trials=3,
-    seconds=2.5,
+    seconds=1.9,
     arms=(
         ArmPlan("both", "switch over both transports", parameters={"command": "switch node-b"}),
         ArmPlan("tcp-only", "switch over TCP alone", parameters={"command": "switch node-b tcp"}),
@@ -28,7 +28,7 @@ HALFWAY = 0.3  # seconds after the switch at which the old connection is used on
 )
 def drain(lab: Lab) -> None:
     """Holds a connection through node-a, moves to node-b, and waits for the connection's end."""
-    gateway, *_ = open_pair(lab)
+    gateway, *_ = settled_pair(lab)
     with closing(gateway.door.connect()) as old:
         if exchange(old) != "node-a":
             raise TrialFailed("the connection to be drained is not with node-a")

@@ -6,9 +6,9 @@ from ..clients import NOBODY
 from ..control import Reply, node_of
 from ..gateway import Gateway
 from ..lab import Lab
-from ..nodes import clock
+from ..nodes import clock, since
 from ..scenario import ArmPlan, TrialFailed, scenario
-from .pairs import open_pair, since
+from .settling import settled_pair
 
 CLIENTS = 3
 SERVED_WITHIN = 10.0  # seconds
@@ -21,7 +21,7 @@ PAUSE = 0.002  # seconds between two clients that look whether they are served
     "Is a client refused or kept waiting, for how long, and when is it served after a node has come back?",
     harness="first",
     trials=3,
-    seconds=4.0,
+    seconds=1.6,
     arms=(
         ArmPlan("open", "fail_open: the last node is tried all the same", {"fail_open": True}),
         ArmPlan("closed", "fail closed: nobody is tried", {"fail_open": False}),
@@ -29,7 +29,7 @@ PAUSE = 0.002  # seconds between two clients that look whether they are served
 )
 def failmode(lab: Lab) -> None:
     """Kills both nodes, lets clients come once both are known to be dead, and starts node-a again."""
-    gateway, a, b = open_pair(lab)
+    gateway, a, b = settled_pair(lab)
     died = a.kill()
     b.kill()
     lab.record("both_found_dead_ms", "ms", since(died, gateway.until(_are_dead, "the verdict on both nodes")))

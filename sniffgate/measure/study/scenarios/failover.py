@@ -7,10 +7,10 @@ from contextlib import closing
 from ..clients import NOBODY, exchange
 from ..gateway import Gateway
 from ..lab import Lab
-from ..nodes import clock
+from ..nodes import clock, since
 from ..scenario import ArmPlan, TrialFailed, scenario
 from ..watching import Watcher
-from .pairs import open_pair, since
+from .settling import settled_pair
 
 DOWN = 0.5  # seconds that a killed node stays down
 PAUSE = 0.002  # seconds between two clients that look whether traffic has returned
@@ -26,7 +26,7 @@ WORDS = {"nodes.probe_payload": "ping", "nodes.probe_expect": "ping"}  # what ma
     "When does the first new client reach the standby, when does new traffic move for good, and when does it return?",
     harness="first",
     trials=5,
-    seconds=2.0,
+    seconds=1.8,
     arms=(
         ArmPlan("traffic", "a client comes right after the kill", parameters={"client": True}),
         ArmPlan("quiet", "no client until new traffic has moved", parameters={"client": False}),
@@ -34,7 +34,7 @@ WORDS = {"nodes.probe_payload": "ping", "nodes.probe_expect": "ping"}  # what ma
 )
 def failover(lab: Lab) -> None:
     """Kills node-a, waits for the switch, starts it again."""
-    gateway, a, _ = open_pair(lab)
+    gateway, a, _ = settled_pair(lab)
     with closing(gateway.door.connect()) as held:
         exchange(held)
         with Watcher(gateway) as watcher:
@@ -83,7 +83,7 @@ def _has_ended(conn: socket.socket) -> bool:
     "When is a listener that is open but silent found out, and what does it take to find it out?",
     harness="first",
     trials=3,
-    seconds=4.5,
+    seconds=3.5,
     arms=(
         ArmPlan("expecting", "probes that expect an answer", WORDS),
         ArmPlan("connect-only", "probes that only connect", parameters={"blind": True}),
@@ -91,7 +91,7 @@ def _has_ended(conn: socket.socket) -> bool:
 )
 def gray(lab: Lab) -> None:
     """Mutes node-a, and lets a client wait for it."""
-    gateway, a, _ = open_pair(lab)
+    gateway, a, _ = settled_pair(lab)
     with Watcher(gateway) as watcher:
         began = a.mute()
         if lab.parameters.get("blind"):

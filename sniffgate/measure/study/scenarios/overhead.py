@@ -44,7 +44,7 @@ class Way:
     "What does the gateway add to talking to a node directly, in round trips, bulk, connections, processor and memory?",
     harness="first",
     trials=5,
-    seconds=2.0,
+    seconds=1.1,
     overrides={"config_poll_interval_ms": 60000, "probe_interval_ms": 1000},
     arms=(
         ArmPlan("direct", "no gateway"),

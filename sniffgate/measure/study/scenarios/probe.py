@@ -1,9 +1,10 @@
 """The same death, noticed by probes over one transport or the other."""
 
 from ..lab import Lab
+from ..nodes import since
 from ..scenario import ArmPlan, TrialFailed, scenario
 from ..watching import TRANSPORTS, Watcher
-from .pairs import open_pair, since
+from .settling import settled_pair
 
 
 @scenario(
@@ -12,7 +13,7 @@ from .pairs import open_pair, since
     "What does the transport of a probe change in when a death is noticed?",
     harness="first",
     trials=3,
-    seconds=1.5,
+    seconds=1.4,
     arms=(
         ArmPlan("tcp", "probes over TCP", {"nodes.probe": "tcp"}),
         ArmPlan("udp", "probes over UDP", {"nodes.probe": "udp"}),
@@ -20,7 +21,7 @@ from .pairs import open_pair, since
 )
 def probe(lab: Lab) -> None:
     """Kills node-a; no client comes."""
-    gateway, a, _ = open_pair(lab)
+    gateway, a, _ = settled_pair(lab)
     own = lab.arm.name
     with Watcher(gateway) as watcher:
         died = a.kill()

@@ -9,11 +9,12 @@ from ..clients import exchange
 from ..control import Reply, dig
 from ..gateway import Gateway
 from ..lab import Lab
-from ..nodes import Node, clock
+from ..nodes import Node, clock, since
 from ..scenario import TrialFailed, scenario
 from ..watching import Watcher
-from .pairs import PHASE, open_pair, since
+from .settling import settled_pair
 
+PHASE = 0.1  # seconds: a file changes at a random moment between two looks at it
 LIMIT = 5.0  # seconds for a new file to take effect
 STILL = 0.5  # seconds in which a refused file must change nothing
 STEPS = ("added", "broken", "removed")
@@ -26,11 +27,11 @@ ENDS = 3.0  # seconds for a connection with a removed node to end
     "How soon does a new file take effect, is a broken one refused as a whole, and what does each do to the epoch?",
     harness="first",
     trials=3,
-    seconds=5.0,
+    seconds=3.2,
 )
 def reload(lab: Lab) -> None:
     """Adds node-c as the new primary, breaks the file, and takes node-c away again."""
-    gateway, a, b = open_pair(lab)
+    gateway, a, b = settled_pair(lab)
     c = lab.node("node-c", priority=90)
     epochs = [_epoch(gateway)]
     lab.record("added_ms", "ms", _write_and_wait(gateway, [a, b, c], "node-c"))

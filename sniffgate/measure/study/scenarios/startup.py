@@ -3,13 +3,21 @@
 import time
 
 from ..claims import check_probes
-from ..control import dig
+from ..control import Control, dig
 from ..lab import Lab
 from ..nodes import clock
-from ..scenario import scenario
+from ..scenario import TrialFailed, scenario
 
 IDLE = 2.0  # seconds without traffic over which probes are counted
 LOOKS = 200  # at the status
+LONG = "65,536 bytes"
+HOSTILE = {
+    "unknown command": b"frobnicate",
+    "bad JSON": b'{"cmd":',
+    "deep nesting": b"[" * 5000,
+    LONG: b"x" * 65536,
+    "HTTP": b"GET / HTTP/1.1",
+}
 
 
 @scenario(
@@ -18,7 +26,7 @@ LOOKS = 200  # at the status
     "How soon does it serve, what does a look at it cost, and how often does it probe an idle node?",
     harness="first",
     trials=3,
-    seconds=5.0,
+    seconds=3.0,
 )
 def startup(lab: Lab) -> None:
     """Starts it before two healthy nodes and watches it."""
@@ -41,23 +49,19 @@ def startup(lab: Lab) -> None:
             claimed, after = dig(gateway.node(node.name), "stats", "probe_ok") - claimed_before, node.seen()
             lab.record(f"idle_probes_{node.name}", "1/s", (after.accepted - before.accepted) / (clock() - began))
             check_probes(node.name, claimed, before, after)
-    _check_hostile_input(lab, gateway.admin)
+    _send_hostile_input(lab, gateway.admin)
 
 
-def _check_hostile_input(lab: Lab, port: int) -> None:
-    """What the control port says to lines that no operator writes."""
-    from ..control import Control
-
-    for name, line in (
-        ("unknown command", b"frobnicate"),
-        ("bad JSON", b'{"cmd":'),
-        ("deep nesting", b"[" * 5000),
-        ("65,536 bytes", b"x" * 65536),
-        ("HTTP", b"GET / HTTP/1.1"),
-    ):
+def _send_hostile_input(lab: Lab, port: int) -> None:
+    """What the control port says to lines that no operator writes, and how much."""
+    for name, line in HOSTILE.items():
         control = Control(port)
         try:
             reply = control.ask_anything(line)
             lab.record("hostile_replies", "word", f"{name}: {'refused' if reply.get('ok') is False else 'accepted'}")
+            if name == LONG:
+                lab.record("long_line_reply_bytes", "bytes", control.reply_bytes)
+        except TrialFailed:
+            lab.record("hostile_replies", "word", f"{name}: no reply")
         finally:
             control.close()

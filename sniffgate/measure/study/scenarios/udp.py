@@ -5,10 +5,10 @@ import time
 from ..clients import NOBODY
 from ..gateway import Gateway
 from ..lab import Lab
-from ..nodes import Node, clock
+from ..nodes import Node, clock, since
 from ..scenario import Absent, ArmPlan, TrialFailed, scenario
 from ..streams import Stream, udp_stream
-from .pairs import open_pair, since
+from .settling import settled_pair
 
 STREAM, STREAM_PAUSE, CLOSED_AT = 120, 0.031, 20  # so that 100 datagrams come after the failure, over 3.1 s
 BURST, BURST_PAUSE, SWITCHED_AT = 200, 0.0005, 100
@@ -21,7 +21,7 @@ ANSWERED = 0.015  # seconds after a datagram in which it has been answered: the 
     "Is a failure of UDP alone seen, and do sessions move when traffic is moved?",
     harness="first",
     trials=3,
-    seconds=2.5,
+    seconds=2.7,
     arms=(
         ArmPlan("socket-closed", "node-a closes its UDP socket and goes on over TCP"),
         ArmPlan("switch", "switch over UDP in the middle of a burst"),
@@ -76,7 +76,7 @@ def _switch(lab: Lab) -> None:
 
 
 def _open_udp_pair(lab: Lab) -> tuple[Gateway, Node]:
-    gateway, a, _ = open_pair(lab)
+    gateway, a, _ = settled_pair(lab)
     if gateway.door.ask_udp() == NOBODY:
         raise Absent("it does not forward UDP: a datagram had no answer before anything failed")
     return gateway, a
