@@ -1,7 +1,6 @@
 """What is wrong, and how far it is, between the machines of the virtual network."""
 
 import enum
-from collections.abc import Iterator
 
 import attrs
 
@@ -31,18 +30,16 @@ class Place:
         """True when `wider` says nothing that this place contradicts."""
         return self.host == wider.host and wider.port in (None, self.port) and wider.transport in (None, self.transport)
 
-    def wider(self) -> Iterator["Place"]:
-        """This place and each that contains it."""
-        for port in {self.port, None}:
-            for transport in {self.transport, None}:
-                yield Place(self.host, port, transport)
+    def holds(self, port: int, transport: Transport) -> bool:
+        """True when that port of its host is in this place."""
+        return self.port in (None, port) and self.transport in (None, transport)
 
 
 @attrs.define(eq=False)
 class Conditions:
     """The faults and distances in force. Hosts are given by the first address of their machine."""
 
-    faults: dict[Place, Fault] = attrs.field(factory=dict)
+    faults: dict[str, dict[Place, Fault]] = attrs.field(factory=dict)  # by host, and none without one
     host_latency: dict[str, float] = attrs.field(factory=dict)
     link_latency: dict[frozenset[str], float] = attrs.field(factory=dict)
     partitions: set[frozenset[str]] = attrs.field(factory=set)
@@ -51,15 +48,21 @@ class Conditions:
 
     def fault(self, host: str, address: Address, transport: Transport) -> Fault | None:
         """The greatest fault at a port of a machine."""
-        if not self.faults:
+        found = self.faults.get(host)
+        if found is None:
             return None
-        at = Place(host, address.port, transport)
-        return max((self.faults[place] for place in at.wider() if place in self.faults), default=None)
+        return max((each for place, each in found.items() if place.holds(address.port, transport)), default=None)
+
+    def inflict(self, place: Place, fault: Fault) -> None:
+        """Puts a fault at `place`, instead of the one that was just there."""
+        self.faults.setdefault(place.host, {})[place] = fault
 
     def lift(self, place: Place) -> None:
         """Removes every fault at `place` and inside it."""
-        for other in [other for other in self.faults if other.is_in(place)]:
-            del self.faults[other]
+        found = self.faults.pop(place.host, {})
+        left = {other: fault for other, fault in found.items() if not other.is_in(place)}
+        if left:
+            self.faults[place.host] = left
 
     def delay(self, source: str, destination: str) -> float:
         """Seconds from one machine to another, one way: the link's if it has a latency, else the sum of both hosts'."""

@@ -45,6 +45,10 @@ class Timeline:
             self._lines.append((after.now, evidence))
         self._lines.extend((after.now, f"  {line}") for line in consequences)
 
+    def tell(self, at: float, what: str) -> None:
+        """Adds a line of the caller's own: what was done to a node, say."""
+        self._lines.append((at, what))
+
     def last(self, count: int = SHOWN) -> tuple[Line, ...]:
         """The last lines, oldest first."""
         return tuple(self._lines)[-count:]

@@ -228,7 +228,7 @@ class VirtualNetwork(VirtualHost):
 
     def _inflict(self, fault: Fault, target: str | Address, transport: Transport | None) -> None:
         place = self._fabric.place(target, transport)
-        self._fabric.conditions.faults[place] = fault
+        self._fabric.conditions.inflict(place, fault)
         self._fabric.notice()
 
     def _crash(self, target: str | Address, transport: Transport | None, *, silently: bool) -> None:

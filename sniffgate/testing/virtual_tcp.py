@@ -85,6 +85,7 @@ class VirtualConn(TcpEnd):
         self._leave()
         self._fin_asked = True
         self._push()
+        self._retire_if_over()  # the peer's end may have come before
 
     def abort(self) -> None:
         """Closes with a reset; what is unsent is lost."""
