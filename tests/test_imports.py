@@ -19,8 +19,9 @@ LAW = {
     "control": {*FOUNDATION, "tasks", "state", "config", "net.ports", "net.relay"},
     "app": {*FOUNDATION, "config", "state", "net", "tasks", "control"},
     "testing": {*FOUNDATION, "config", "state", "net", "tasks", "control", "app"},
+    "simulation": {*FOUNDATION, "config", "state", "net", "tasks", "testing"},
     "measure": {*FOUNDATION, "config", "state", "net", "tasks", "control", "app", "testing"},
-    "cli": {*FOUNDATION, "config", "state", "net", "tasks", "control", "app", "testing", "measure"},
+    "cli": {*FOUNDATION, "config", "state", "net", "tasks", "control", "app", "testing", "simulation", "measure"},
 }
 IMPURE = {"trio", "socket", "time", "random", "logging", "threading", "os", "datetime"}
 

@@ -18,6 +18,7 @@ COMMANDS = {
     "ctl": ("ctl", "Ask a running gateway, or tell it what to do."),
     "demo": ("demo", "Show a failover on this machine, no file needed."),
     "replay": ("replay", "Prove from an event log why traffic moved."),
+    "simulate": ("simulate", "Play seeded faults against a configuration file."),
     "measure": ("measure", "Measure the gateway, alone or against others."),
 }
 INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended

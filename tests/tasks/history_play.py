@@ -11,12 +11,15 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from sniffgate.address import Address
-from sniffgate.config.schema import RouteKey, Transport
+from sniffgate.config.schema import Config, RouteKey, Transport
 from sniffgate.errors import CommandRefused, ConnectFailed, DatagramRefused, PeerReset, Side
 from sniffgate.net.ports import Conn, DatagramConn
 from sniffgate.net.relay import EndReason
 from sniffgate.net.relay_tasks import TaskRelay
 from sniffgate.net.resolver import Resolver
+from sniffgate.simulation.drains import DrainBook
+from sniffgate.simulation.reach import DUST, Promise, Weather, detection_time, recovery_time, wrong_verdicts
+from sniffgate.simulation.routes import wrong_routes
 from sniffgate.state.events import Event
 from sniffgate.state.log_lines import header_to_json
 from sniffgate.state.model import State
@@ -50,18 +53,7 @@ from tests.tasks.history import (
     Wait,
     host_of,
 )
-from tests.tasks.history_rules import (
-    DUST,
-    DrainBook,
-    Promise,
-    Watched,
-    Weather,
-    settling_time,
-    too_many_hedges,
-    too_many_tries,
-    wrong_routes,
-    wrong_verdicts,
-)
+from tests.tasks.history_rules import Watched, too_many_hedges, too_many_tries
 from tests.tasks.world import CLIENT, GATEWAY, NoJitter
 
 PATIENCE = 0.5  # seconds an answer may take beyond all the connects that may hang
@@ -104,7 +96,7 @@ class Play:
 
     def __attrs_post_init__(self) -> None:
         self.shape = self.history.shape
-        self.promise = Promise(self.weather, lambda: self.shape.nodes)
+        self.promise = Promise(self.weather)
 
     def say(self, text: str) -> None:
         """Adds a line to the story."""
@@ -154,7 +146,7 @@ class Play:
         for listener, end in self.gone.items():
             if now > end + DUST and not listener.is_over:
                 self.fail(f"{listener.settings.name} was removed and is not over at {end}")
-        for text in wrong_verdicts(gateway.state, self.shape.nodes, self.weather, now):
+        for text in wrong_verdicts(gateway.state, self.weather, now):
             self.fail(text)
         for text in (*self.exposed(), *self.stranded(), *self.lost_tokens()):
             self.fail(text)
@@ -341,7 +333,7 @@ class Play:
     def _promised(self, door: Door) -> str | None:
         if self.gateway.stopping.is_set():
             return None
-        return self.promise.holds(self.gateway.state, door.pool, door.protocol, trio.current_time())
+        return self.promise.holds(self.gateway.state, RouteKey(door.pool, door.protocol), trio.current_time())
 
     async def ask(self, conn: Conn, number: int, lasting: float) -> None:
         """A question and its answer."""
@@ -528,6 +520,12 @@ class Play:
             self.fail(f"endings {self.gateway.ledger.endings} are not those of the flow log, {endings}")
         if endings[EndReason.CRASHED]:
             self.fail("a flow crashed")
+
+
+def settling_time(config: Config) -> float:
+    """Seconds after which the gateway knows all there is to know about nodes that stay as they are."""
+    known = [max(recovery_time(config, node), detection_time(config, node)) for node in config.nodes]
+    return max(config.globals.eject_time, config.globals.eject_time_max) + max(known, default=0.0)
 
 
 def _is_open(conn: Conn) -> bool:
