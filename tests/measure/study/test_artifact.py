@@ -1,13 +1,26 @@
 """The artifact says one thing, on disk and in memory, or it is refused in one sentence."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
-from sniffgate.measure.study.artifact import NAME, BadArtifact, Observation, load_study, save_study
+from sniffgate.measure.study.artifact import (
+    NAME,
+    Arm,
+    BadArtifact,
+    ClockFigures,
+    Observation,
+    Scenario,
+    Study,
+    Trial,
+    load_study,
+    save_study,
+)
 from sniffgate.measure.study.checking import Mismatch
 
 from .studies import arm, study, trial
@@ -133,3 +146,11 @@ def test_an_observation_of_nothing_cannot_be_made() -> None:
     """What was not seen is absent; an empty list would look like a figure."""
     with pytest.raises(Mismatch):
         Observation("ms", [])
+
+
+@pytest.mark.parametrize("kind", [Study, ClockFigures, Scenario, Arm, Trial, Observation])
+def test_every_key_of_the_schema_is_documented(kind: type[Any]) -> None:
+    """Who reads an artifact by another program has the page alone."""
+    page = (Path(__file__).parents[3] / "docs" / "measurements-schema.md").read_text()
+
+    assert [] == [key for key in attrs.fields_dict(kind) if not re.search(rf"[`\"]{key}[`\"]", page)]
