@@ -6,6 +6,8 @@ from ..study import summary
 from ..study.artifact import Study, Trial
 from .reading import Reading
 
+NOT_SEEN = "it did not happen"  # the arm was measured, and nobody saw any
+
 
 @attrs.frozen
 class Place:
@@ -37,7 +39,7 @@ class Facts:
         place = attrs.astuple(Place.of(path))
         seen = summary.summary(self.study, *place)
         if seen is None:
-            return Reading(absent=summary.why_not(self.study, *place))
+            return Reading(absent=self._why_not(Place.of(path)))
         return Reading(seen, remark=self._failed_trials(path))
 
     def trials(self, scenario: str, arm: str) -> list[Trial]:
@@ -53,6 +55,12 @@ class Facts:
             for arm_name, arm in scenario.arms.items()
             for place in dict.fromkeys(Place(name, arm_name, key) for trial in arm.trials for key in trial.observations)
         ]
+
+    def _why_not(self, place: Place) -> str:
+        scenario = self.study.scenarios.get(place.scenario)
+        arm = scenario.arms.get(place.arm) if scenario is not None else None
+        is_complete = arm is not None and arm.state == "measured" and not any(t.absent for t in arm.trials)
+        return NOT_SEEN if is_complete else summary.why_not(self.study, *attrs.astuple(place))
 
     def _failed_trials(self, path: str) -> str:
         place = Place.of(path)

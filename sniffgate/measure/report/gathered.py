@@ -8,6 +8,7 @@ from .macros import macros
 from .original import Original, original
 from .table import Table
 from .tables import SECTIONS, Section
+from .tables.claims import divergences, lessons
 
 TITLE = "Failover, measured"
 
@@ -31,4 +32,6 @@ def gather(study: Study) -> Gathered:
     """Reads a study for its report."""
     facts, paper = Facts(study), original()
     sections = tuple((each, tuple(make(facts, paper) for make in each.tables)) for each in SECTIONS)
-    return Gathered(facts, paper, sections, macros(facts, paper, facts.asked))
+    numbers = macros(facts, paper, facts.asked)
+    claims = Section("Lessons", ()), (lessons(numbers), divergences(numbers))
+    return Gathered(facts, paper, (claims, *sections), numbers)

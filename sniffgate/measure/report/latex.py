@@ -33,6 +33,7 @@ SPECIAL = {
     "”": r"\textquotedblright{}",
     "’": r"\textquoteright{}",
 }
+MANY = 6  # columns that fit on a line in small letters
 DOUBLED = "-,'!?"  # two of these, or one before a quote, are another sign to TeX: kept apart
 LATIN = range(0xC0, 0x180)  # letters that the T1 fonts have, and LaTeX reads as they are
 
@@ -54,7 +55,8 @@ def text_latex(text: str) -> str:
 
 def table_latex(table: Table) -> str:
     """A table environment with caption and label, and its footnotes below the last line."""
-    lines = [r"\begin{table}[htbp]", r"\centering\footnotesize", r"\setlength{\tabcolsep}{4pt}"]
+    size = "scriptsize" if len(table.columns) > MANY else "footnotesize"
+    lines = [r"\begin{table}[htbp]", rf"\centering\{size}", r"\setlength{\tabcolsep}{4pt}"]
     lines += [rf"\caption{{{text_latex(table.title)}}}", rf"\label{{tab:{table.name}}}"]
     lines += [rf"\begin{{tabular}}{{@{{}}{''.join(map(_column, table.columns))}@{{}}}}", r"\toprule"]
     lines += [_row([_head(column) for column in table.columns]), r"\midrule"]

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 import attrs
 
 from ..study.artifact import ClockFigures, Study
-from ..study.summary import median_of
+from ..study.summary import Figure, Words, median_of
 from .facts import Facts, Place
 from .original import Original
-from .reading import NOTHING, Reading, number
+from .reading import FEW, NOTHING, Reading, number, pooled
 
 PREFIX = "Sg"
 OF_THE_PAPER = "SgOriginal"
@@ -37,13 +37,39 @@ def macros(facts: Facts, paper: Original, wanted: Iterable[str] = ()) -> dict[st
     places = dict.fromkeys([*facts.places(), *map(Place.of, wanted)])
     found = _of_the_run(facts.study)
     for place in places:
-        found.update(_of_a_reading(name_of(place), facts.at(str(place))))
+        reading = facts.at(str(place))
+        if _is_inline(reading):
+            found.update(_of_a_reading(name_of(place), reading))
+    found.update(_of_all_arms(facts))
+    source = attrs.asdict(paper.source)
+    found.update({f"{OF_THE_PAPER}{camel(name)}": text for name, text in source.items()})
     found.update({f"{OF_THE_PAPER}{name}": text for name, text in paper.figures.items()})
     return found
 
 
 def _of_a_reading(name: str, reading: Reading) -> dict[str, str]:
     return {name: reading.text, f"{name}Spread": reading.spread or reading.text, f"{name}Count": reading.count}
+
+
+def _is_inline(reading: Reading) -> bool:
+    """Whether it is a figure; columns of a log, moments in seconds and words of many requests, are none."""
+    if isinstance(reading.seen, Words):
+        return reading.seen.count <= FEW
+    return reading.seen is None or reading.seen.unit != "s"
+
+
+def _of_all_arms(facts: Facts) -> dict[str, str]:
+    """Each observation over all arms of its scenario, under the arm's name `All`."""
+    found: dict[str, str] = {}
+    for scenario, key in dict.fromkeys((place.scenario, place.key) for place in facts.places()):
+        arms = facts.study.scenarios[scenario].arms
+        if len(arms) > 1:
+            together = pooled([facts.at(f"{scenario}/{arm}/{key}") for arm in arms])
+            name = name_of(Place(scenario, "all", key))
+            if isinstance(together.seen, Figure) and _is_inline(together):
+                ends = {f"{name}Least": number(together.seen.least), f"{name}Most": number(together.seen.most)}
+                found.update(_of_a_reading(name, together) | ends)
+    return found
 
 
 def _of_the_run(study: Study) -> dict[str, str]:

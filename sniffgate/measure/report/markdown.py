@@ -9,21 +9,22 @@ SPECIAL = re.compile(r"([\\*_\[\]<>|~#&$])")
 
 def markdown(table: Table) -> str:
     """The caption in bold, the table, and its footnotes."""
-    lines = [f"**{_text(table.title)}**", ""]
-    lines += [_row([_text(column.title) for column in table.columns])]
+    lines = [f"**{text_markdown(table.title)}**", ""]
+    lines += [_row([text_markdown(column.title) for column in table.columns])]
     lines += [_row(["---:" if column.is_number else "---" for column in table.columns])]
     lines += [_row([_cell(table, cell) for cell in row]) for row in table.rows]
     if table.notes:
-        lines += ["", *(f"<sup>{mark}</sup> {_text(note)}  " for mark, note in table.marked_notes())]
+        lines += ["", *(f"<sup>{mark}</sup> {text_markdown(note)}  " for mark, note in table.marked_notes())]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _cell(table: Table, cell: Cell) -> str:
     mark = table.mark(cell)
-    return f"{_text(cell.text)}<sup>{mark}</sup>" if mark else _text(cell.text)
+    return f"{text_markdown(cell.text)}<sup>{mark}</sup>" if mark else text_markdown(cell.text)
 
 
-def _text(text: str) -> str:
+def text_markdown(text: str) -> str:
+    """A text with its code, on one line, escaped."""
     flat = " ".join(text.split())
     return "".join(f"`{_bars(piece)}`" if is_code else SPECIAL.sub(r"\\\1", piece) for is_code, piece in pieces(flat))
 

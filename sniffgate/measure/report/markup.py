@@ -10,7 +10,7 @@ def table_html(table: Table) -> str:
     head = "".join(
         f'<th scope="col"{_side(place, table)}>{text_html(c.title)}</th>' for place, c in enumerate(table.columns)
     )
-    lines = [f'<table id="{html.escape(table.name)}">', f"<caption>{text_html(table.title)}</caption>"]
+    lines = [f'<table id="table-{html.escape(table.name)}">', f"<caption>{text_html(table.title)}</caption>"]
     lines += [f"<thead><tr>{head}</tr></thead>", "<tbody>"]
     for row in table.rows:
         cells = "".join(f"<td{_side(place, table)}>{_cell(table, cell)}</td>" for place, cell in enumerate(row))

@@ -1,6 +1,6 @@
 """A small LaTeX document with every table, every figure and every macro: to be compiled, or to be copied from. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from .latex import escape
 
@@ -24,11 +24,22 @@ def document(
     lines += [rf"\noindent {escape(note)}", ""]
     lines += [line for name, caption in figures for line in _figure(name, caption)]
     lines += [rf"\input{{tables/{name}}}" for name in tables]
-    lines += [r"\clearpage", r"\section*{Inline numbers}", r"\footnotesize"]
-    lines += [r"\begin{longtable}{@{}lp{0.35\linewidth}@{}}"]
-    lines += [rf"\texttt{{\textbackslash {name}}} & \raggedright\arraybackslash\{name} \\" for name in names]
+    lines += [r"\clearpage", r"\section*{Inline numbers}", r"\scriptsize"]
+    lines += [r"\begin{longtable}{@{}l>{\raggedright}p{0.24\linewidth}>{\raggedright}p{0.16\linewidth}l@{}}"]
+    lines += [r"macro & its text & \texttt{\ldots Spread} & \texttt{\ldots Count} \\", r"\midrule\endhead"]
+    lines += _listed(list(names))
     lines += [r"\end{longtable}", r"\end{document}"]
     return PREAMBLE + "".join(f"{line}\n" for line in lines)
+
+
+def _listed(names: Sequence[str]) -> Iterator[str]:
+    """A line for each macro, with those for its spread and count beside it."""
+    known = set(names)
+    beside = {f"{name}{more}" for name in names for more in ("Spread", "Count") if f"{name}{more}" in known}
+    for name in names:
+        if name not in beside:
+            more = [rf"\{name}{each}" if f"{name}{each}" in known else "" for each in ("Spread", "Count")]
+            yield rf"\texttt{{\textbackslash {name}}} & \{name} & {more[0]} & {more[1]} \\"
 
 
 def _figure(name: str, caption: str) -> list[str]:

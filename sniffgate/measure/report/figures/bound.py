@@ -7,7 +7,7 @@ from ...study.artifact import Observation
 from ..facts import Facts
 from ..original import Original
 from .failover import Manifestation
-from .overhead import WAYS, Cost, Panel
+from .overhead import WAYS, Panel
 from .passive import OURS, Clients, Ejection
 
 
@@ -20,12 +20,13 @@ def manifestations(facts: Facts, paper: Original) -> list[Manifestation]:
             (at(f"{traffic}/switch_ms"), at(f"{traffic}/first_request_ms"), at(f"{traffic}/recovery_ms")),
             (of("FailoverSwitchMs"), of("FailoverFirstMs"), of("FailoverBackMs")),
         ),
+        Manifestation("killed,\nno client", (at("failover/quiet/switch_ms"), None, at("failover/quiet/recovery_ms"))),
         Manifestation("killed,\nTCP probes", (at("probe/tcp/switch_ms"), None, None), (of("ProbeTcpMs"), None, None)),
         Manifestation("killed,\nUDP probes", (at("probe/udp/switch_ms"), None, None), (of("ProbeUdpMs"), None, None)),
         Manifestation(
             "accepts, never\nanswers", (at("gray/expecting/switch_ms"), None, None), (of("GrayMs"), None, None)
         ),
-        Manifestation("frozen", (at("frozen/words/noticed_ms"), None, None)),
+        Manifestation("frozen\n(SIGSTOP)", (at("frozen/words/noticed_ms"), None, None)),
         *(_black_hole(facts, arm, label) for arm, label in (("default", "hedging"), ("hedge-off", "no hedging"))),
     ]
 
@@ -46,35 +47,31 @@ def clients(facts: Facts) -> list[Clients]:
 
 
 def ejections(facts: Facts, paper: Original) -> list[Ejection]:
-    """The right of figure 3: the original's two under threshold 1, and ours."""
-    of = paper.number
+    """The right of figure 3: the original's two, and ours: those that ended, or the one watched least."""
     found: list[Ejection] = []
     for label, _ in OURS:
-        for trial in facts.trials("passive", label.replace(" ", "-")):
-            found += _ejections(f"here, {label}", trial.observations)
+        trials = facts.trials("passive", label.replace(" ", "-"))
+        seen = [each for trial in trials for each in _ejections(f"here,\n{label}", trial.observations)]
+        ended = [each for each in seen if each.ended is not None]
+        found += ended or sorted(seen, key=lambda each: each.watched)[:1]
     longest = max((each.watched for each in found), default=1000.0)
     return [
-        Ejection("original, threshold 1", of("PassiveOneFirstResurrectionMs"), longest),
-        Ejection("original, threshold 1", of("PassiveOneSecondResurrectionMs"), longest),
-        *found,
-    ]
+        Ejection(f"original,\nejection {place}", paper.number(f"PassiveOne{word}ResurrectionMs"), longest)
+        for place, word in ((1, "First"), (2, "Second"))
+    ] + found
 
 
 def panels(facts: Facts, paper: Original) -> list[Panel]:
     """Figure 4."""
-
-    def cost(label: str, key: str, original: str = "") -> Cost:
-        seen = tuple(facts.at(f"overhead/{way}/{key}") for way in WAYS)
-        return Cost(label, seen, paper.figures.get(original, ""))
-
+    loads = (
+        ("TCP round trip", "µs", "tcp_rtt_us", "OverheadTcpRatio"),
+        ("UDP round trip", "µs", "udp_rtt_us", "OverheadUdpRatio"),
+        ("bulk, 32 MiB", "MB/s", "bulk_mb_s", "OverheadBulkRatio"),
+        ("connection", "ms", "connection_ms", ""),
+    )
     return [
-        Panel(
-            "round trip, 64 bytes",
-            "µs",
-            (cost("TCP", "tcp_rtt_us", "OverheadTcpRatio"), cost("UDP", "udp_rtt_us", "OverheadUdpRatio")),
-        ),
-        Panel("bulk, 32 MiB", "MB/s", (cost("TCP", "bulk_mb_s", "OverheadBulkRatio"),)),
-        Panel("connection", "ms", (cost("one at a time", "connection_ms"),)),
+        Panel(title, unit, tuple(facts.at(f"overhead/{way}/{key}") for way in WAYS), paper.figures.get(original, ""))
+        for title, unit, key, original in loads
     ]
 
 

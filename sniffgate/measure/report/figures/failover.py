@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ROW = 0.62  # inches of height for each manifestation
-FRAME = 1.15  # inches for the axis and the key
-LANES = (0.27, 0.0, -0.27)  # of a row, from the top: one for each series
-CLOSE = 2.0  # a mark nearer than this factor would stand in a label
+LANE = 0.21  # inches of height for each lane
+LEAST_LANES = 2  # of a manifestation, whose label has two lines
+MARGIN = 0.5  # lanes between two manifestations
+FRAME = 1.1  # inches for the axis and the key
+CLOSE = 3.0  # a mark nearer than this factor would stand in a label
 STEPS = ("routes switched", "first new request answered", "traffic back at the recovered node")
 LOOKS = (FIRST, SECOND, THIRD)
 
@@ -31,27 +32,40 @@ class Manifestation:
 
 def draw_failover(rows: Sequence[Manifestation]) -> "Figure":
     """A lane for each step of each row: the median, and a line from the least to the most."""
-    figure = new_figure(FRAME + ROW * len(rows))
+    heights = [max(LEAST_LANES, sum(reading is not None for reading in row.readings)) + MARGIN for row in rows]
+    figure = new_figure(FRAME + LANE * sum(heights))
     axes = figure.add_subplot()
-    for place, row in enumerate(reversed(rows)):
+    top, middles = 0.0, []
+    for place, (row, height) in enumerate(zip(rows, heights, strict=True)):
         if place % 2:
-            axes.axhspan(place - 0.5, place + 0.5, color="#f2f2f2", linewidth=0, zorder=0)
-        for lane, look, reading, other in zip(LANES, LOOKS, row.readings, row.original, strict=True):
-            if reading is not None:
-                _lane(axes, place + lane, look, reading, other)
-            if other is not None:
-                axes.plot(other, place + lane, marker=look.marker, color=QUIET, markerfacecolor="white", markersize=5)
+            axes.axhspan(top, top + height, color="#f2f2f2", linewidth=0, zorder=0)
+        middles.append(top + height / 2)
+        _row(axes, row, middles[-1])
+        top += height
     axes.set_xscale("log")
     axes.set_xlim(0.4, 4000)
-    axes.set_ylim(-0.5, len(rows) - 0.5)
+    axes.set_ylim(top, 0)
     axes.set_xlabel("time since the failure, or since the recovery (ms, logarithmic)")
     axes.xaxis.set_major_formatter(lambda value, _: number(value))
-    axes.set_yticks(range(len(rows)), [row.label for row in reversed(rows)])
+    axes.set_yticks(middles, [row.label for row in rows])
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", color="#cccccc", linewidth=0.5)
     axes.set_axisbelow(True)
     _key(figure)
     return figure
+
+
+def _row(axes: "Axes", row: Manifestation, middle: float) -> None:
+    lanes = [
+        (look, reading, other)
+        for look, reading, other in zip(LOOKS, row.readings, row.original, strict=True)
+        if reading is not None
+    ]
+    for place, (look, reading, other) in enumerate(lanes):
+        height = middle + place - (len(lanes) - 1) / 2
+        _lane(axes, height, look, reading, other)
+        if other is not None:
+            axes.plot(other, height, marker=look.marker, color=QUIET, markerfacecolor="white", markersize=5)
 
 
 def _lane(axes: "Axes", height: float, look: Series, reading: Reading, other: float | None) -> None:

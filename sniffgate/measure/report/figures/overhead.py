@@ -1,10 +1,11 @@
-"""Figure 4: what the gateway costs: round trips, bulk and connections, beside talking to the node directly."""
+"""Figure 4: what the gateway costs: round trips, bulk and connections, beside no gateway and beside other gateways."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 
+from ...study.summary import Figure as Seen
 from ..reading import Reading, number, ratio
 from .style import QUIET, SMALLEST, Series, new_figure
 
@@ -12,10 +13,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-HEIGHT = 2.9
-BAR = 0.22  # of the distance between two groups
+HEIGHT = 2.1
+BAR = 0.7  # of the distance between two bars
+SHORT = 25  # letters that fit into a panel
+ROOM = 1.5  # of the longest bar: what stands behind its end
 WAYS = ("direct", "gateway", "haproxy", "nginx")
-LOOKS = {  # bars need outlines and hatches, not dark areas: their numbers stand above them
+LOOKS = {  # bars need outlines and hatches, not dark areas
     "direct": Series("#ffffff", "o", ""),
     "gateway": Series("#0072B2", "^", ""),
     "haproxy": Series("#f3d9a4", "D", "...."),
@@ -24,72 +27,52 @@ LOOKS = {  # bars need outlines and hatches, not dark areas: their numbers stand
 
 
 @attrs.frozen
-class Cost:
-    """One group of bars: what was done, and how long or how much it was without and with the gateway."""
-
-    label: str
-    seen: tuple[Reading, ...]  # one for each of `WAYS`
-    original: str = ""  # the original's ratio to direct, as the paper prints it
-
-
-@attrs.frozen
 class Panel:
-    """Groups of one unit."""
+    """One kind of load: what each of `WAYS` reached, and the original's ratio to direct, as the paper prints it."""
 
     title: str
     unit: str
-    costs: tuple[Cost, ...]
+    seen: tuple[Reading, ...]
+    original: str = ""
 
 
 def draw_overhead(panels: Sequence[Panel]) -> "Figure":
-    """A panel for each unit: bars are medians, lines from the least to the most, the ratio below."""
+    """A panel for each load: bars are medians, lines the middle half of the values."""
     figure = new_figure(HEIGHT)
-    widths = [len(panel.costs) for panel in panels]
-    for axes, panel in zip(figure.subplots(1, len(panels), width_ratios=widths, squeeze=False)[0], panels, strict=True):
+    for place, (axes, panel) in enumerate(zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True)):
         _panel(axes, panel)
-    _key(figure)
+        axes.set_yticks(range(len(WAYS)), WAYS if not place else [""] * len(WAYS))
     return figure
 
 
 def _panel(axes: "Axes", panel: Panel) -> None:
-    top = 0.0
-    for place, cost in enumerate(panel.costs):
-        for side, (way, reading) in enumerate(zip(WAYS, cost.seen, strict=True)):
-            across = place + (side - (len(WAYS) - 1) / 2) * BAR
-            top = max(top, _bar(axes, across, LOOKS[way], reading))
-    axes.set_xticks(range(len(panel.costs)), [_under(cost) for cost in panel.costs])
-    axes.tick_params(axis="x", length=0)
-    axes.set_xlim(-0.6, len(panel.costs) - 0.4)
-    axes.set_ylim(0, 1.18 * top or 1)
-    axes.set_title(panel.title, loc="left")
-    axes.set_ylabel(panel.unit)
-    axes.yaxis.set_major_formatter(lambda value, _: number(value))
+    seen = zip(WAYS, panel.seen, strict=True)
+    ends = [_bar(axes, place, LOOKS[way], reading) for place, (way, reading) in enumerate(seen)]
+    axes.set_xlim(0, ROOM * max(ends) or 1)
+    axes.set_ylim(len(WAYS) - 0.5, -0.5)
+    axes.tick_params(axis="y", length=0)
+    axes.locator_params(axis="x", nbins=3)
+    axes.xaxis.set_major_formatter(lambda value, _: number(value))
+    axes.set_xlabel(panel.unit)
+    axes.set_title(f"{panel.title}\n{_ratio(panel)}", loc="left", size=SMALLEST, linespacing=1.3)
 
 
-def _bar(axes: "Axes", across: float, look: Series, reading: Reading) -> float:
-    if reading.median is None:
-        axes.text(across, 0, "not\nmeasured", ha="center", va="bottom", color=QUIET, style="italic", rotation=90)
+def _bar(axes: "Axes", place: int, look: Series, reading: Reading) -> float:
+    if not isinstance(reading.seen, Seen):
+        words = reading.absent if len(reading.absent) < SHORT else "absent"
+        axes.text(0, place, f" {words}", va="center", color=QUIET, style="italic")
         return 0.0
-    least, most = reading.ends
-    axes.bar(across, reading.median, BAR, color=look.color, edgecolor="black", hatch=look.hatch, linewidth=0.8)
-    axes.plot((across, across), (least, most), color="black", linewidth=1.2)
-    words = number(reading.median)
-    axes.annotate(words, (across, most), (0, 3), textcoords="offset points", ha="center", size=SMALLEST)
-    return most
+    lower, upper = reading.seen.quartiles
+    axes.barh(place, reading.seen.median, BAR, color=look.color, edgecolor="black", hatch=look.hatch, linewidth=0.8)
+    axes.plot((lower, upper), (place, place), color="black", linewidth=3.2, solid_capstyle="butt")
+    axes.plot((lower, upper), (place, place), color="white", linewidth=1.4, solid_capstyle="butt")
+    words = number(reading.seen.median)
+    end = max(upper, reading.seen.median)
+    axes.annotate(words, (end, place), (4, 0), textcoords="offset points", va="center", size=SMALLEST)
+    return end
 
 
-def _under(cost: Cost) -> str:
-    quotient = ratio(cost.seen[1], cost.seen[0])
-    lines = [cost.label, f"× {quotient.text}" if quotient.median is not None else ""]
-    if cost.original:
-        lines.append(f"original × {cost.original}")
-    return "\n".join(lines)
-
-
-def _key(figure: "Figure") -> None:
-    from matplotlib.patches import Patch
-
-    marks = [
-        Patch(facecolor=look.color, edgecolor="black", hatch=look.hatch, label=name) for name, look in LOOKS.items()
-    ]
-    figure.legend(handles=marks, loc="outside upper right", ncols=4, frameon=False)
+def _ratio(panel: Panel) -> str:
+    quotient = ratio(panel.seen[WAYS.index("gateway")], panel.seen[WAYS.index("direct")])
+    ours = f"here × {quotient.text}" if quotient.median is not None else ""
+    return f"{ours}\noriginal × {panel.original}" if panel.original else f"{ours}\n"

@@ -53,7 +53,7 @@ def _waits(axes: "Axes", clients: Sequence[Clients], original_wait: float) -> No
     most = max((len(each.waited) for each in clients), default=6) or 6
     axes.axhline(original_wait, color=QUIET, linestyle=(0, (4, 2)), linewidth=1)
     axes.annotate(
-        f"original, threshold 2: {number(original_wait)} ms each",
+        f"original: {number(original_wait)} ms each",
         (most + 0.4, original_wait),
         (0, 4),
         textcoords="offset points",
@@ -86,12 +86,11 @@ def _timeline(axes: "Axes", ejections: Sequence[Ejection]) -> None:
         out = each.ended or each.watched
         axes.barh(place, out - 1, BAR, left=1, color=OUT, edgecolor="black", linewidth=0.8)
         if each.ended is not None:
-            axes.barh(
-                place, end - each.ended, BAR, left=each.ended, color=IN, edgecolor="black", linewidth=0.8, hatch="////"
-            )
-            _says(axes, (each.ended, place), f"back after {number(each.ended)} ms", -4, "right")
+            left = each.ended
+            axes.barh(place, end - left, BAR, left=left, color=IN, edgecolor="black", linewidth=0.8, hatch="////")
+            _says(axes, (left, place), f"back after {number(left)} ms", 4, "left")
         else:
-            _says(axes, (each.watched, place), f"still out after {number(each.watched)} ms", -4, "right")
+            _says(axes, (out, place), f"still out after {number(out)} ms", -4, "right")
     axes.set_xscale("log")
     axes.set_xlim(1, end * 1.05)
     axes.xaxis.set_major_formatter(lambda value, _: number(value))
@@ -103,7 +102,8 @@ def _timeline(axes: "Axes", ejections: Sequence[Ejection]) -> None:
 
 
 def _says(axes: "Axes", at: tuple[float, float], words: str, offset: float, side: str) -> None:
-    axes.annotate(words, at, (offset, 0), textcoords="offset points", ha=side, va="center", size=SMALLEST)
+    paper = {"boxstyle": "square,pad=0.15", "facecolor": "white", "edgecolor": "none"}
+    axes.annotate(words, at, (offset, 0), textcoords="offset points", ha=side, va="center", size=SMALLEST, bbox=paper)
 
 
 def _key(axes: "Axes") -> None:

@@ -39,7 +39,7 @@ def failback(facts: Facts, _paper: Original) -> Table:
     measures = (
         Measure("traffic back after, ms", "failback_ms"),
         Measure("first answer after, ms", "first_answer_ms"),
-        Measure("standby's connection cut after, ms", "old_connection_cut_ms"),
+        Measure("standby's connection cut, ms", "old_connection_cut_ms"),
         Measure("requests lost", "requests_lost"),
     )
     return by_arm("failback", "The primary returns", "failback", measures, facts)

@@ -16,11 +16,10 @@ LINES = (
 )
 GATEWAYS_OWN = ("bulk_cpu_percent", "rss_mb")
 COLUMNS = (
-    Column("figure", 0.19),
-    Column("unit"),
+    Column("figure", 0.2),
     *(Column(way) for way in WAYS),
-    Column("gateway / direct"),
-    Column("original's"),
+    Column("/ direct"),
+    Column("original"),
 )
 
 
@@ -31,7 +30,7 @@ def overhead(facts: Facts, paper: Original) -> Table:
         seen = {way: facts.at(f"overhead/{way}/{key}") for way in WAYS}
         cells = [Cell("") if way == "direct" and key in GATEWAYS_OWN else figure(seen[way]) for way in WAYS]
         quotient = ratio(seen["gateway"], seen["direct"])
-        rows.append((*words(what, unit), *cells, Cell(_of(quotient)), Cell(paper.figures.get(original, ""))))
+        rows.append((*words(f"{what}, {unit}"), *cells, Cell(_of(quotient)), Cell(paper.figures.get(original, ""))))
     return table("overhead", "The cost of forwarding", COLUMNS, rows)
 
 

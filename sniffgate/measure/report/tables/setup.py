@@ -2,13 +2,12 @@
 
 import enum
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 from ....config.durations import in_milliseconds
 from ....config.keys import GLOBAL
 from ....config.schema import GlobalConfig
-from ...study.artifact import Arm, Setting
+from ...study.artifact import Arm, Scenario, Setting
 from ...study.summary import Words
 from ..facts import Facts
 from ..original import Original
@@ -35,10 +34,16 @@ def config(facts: Facts, _paper: Original) -> Table:
 
 
 def scenarios(facts: Facts, _paper: Original) -> Table:
-    """Every arm with what it overrides and how many of its trials gave figures."""
-    columns = Column("scenario", 0.13), Column("arm", 0.25), Column("overrides", 0.36), Column("trials")
-    rows = (row for name in facts.study.scenarios for row in _arms(facts, name))
-    return table("scenarios", "The scenarios and their arms; trials are good ones of all", columns, rows)
+    """Every scenario with what its arms override and how many of its trials gave figures."""
+    columns = (
+        Column("scenario", 0.11),
+        Column("what is done", 0.3),
+        Column("arms"),
+        Column("overrides", 0.36),
+        Column("trials"),
+    )
+    rows = (_scenario(name, scenario) for name, scenario in facts.study.scenarios.items())
+    return table("scenarios", "The scenarios: what their arms override, and how many trials were good", columns, rows)
 
 
 def control(facts: Facts, paper: Original) -> Table:
@@ -92,19 +97,19 @@ def _defaults() -> dict[str, str]:
     return found
 
 
-def _arms(facts: Facts, name: str) -> Iterator[tuple[Cell, ...]]:
-    scenario = facts.study.scenarios[name]
-    if not scenario.arms:
-        yield words(f"`{name}`", scenario.title, "", "–")
-    for place, arm in enumerate(scenario.arms.values()):
-        good, every = len(arm.good_trials()), len(arm.trials)
-        settings = ", ".join(
-            f"`{key} = {shown(value)}`" for key, value in {**scenario.overrides, **arm.overrides}.items()
-        )
-        yield (
-            *words(f"`{name}`" if not place else "", arm.title, settings),
-            Cell(f"{good} of {every}", _why_not_all(arm)),
-        )
+def _scenario(name: str, scenario: Scenario) -> tuple[Cell, ...]:
+    arms = list(scenario.arms.values())
+    values: dict[str, dict[str, None]] = {}
+    for arm in arms:
+        for key, value in {**scenario.overrides, **arm.overrides}.items():
+            values.setdefault(key, {})[shown(value)] = None
+    overrides = "; ".join(f"`{key}` {', '.join(each)}" for key, each in values.items())
+    return *words(f"`{name}`", scenario.title, str(len(arms)), overrides), _trials(arms)
+
+
+def _trials(arms: list[Arm]) -> Cell:
+    good, every = sum(len(arm.good_trials()) for arm in arms), sum(len(arm.trials) for arm in arms)
+    return Cell(f"{good} of {every}", next(filter(None, map(_why_not_all, arms)), ""))
 
 
 def _why_not_all(arm: Arm) -> str:
