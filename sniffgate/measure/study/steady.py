@@ -147,14 +147,17 @@ class Datagrams:
 
 
 def record_seen(lab: Lab, what: str, seen: Iterable[Asked], struck: float) -> None:
-    """Records all of it raw: when, seconds after the failure at `struck`, who answered or what came instead, how long.
+    """Records all of it raw: when, seconds after the failure at `struck`; who answered or what came instead; how long.
 
-    The milliseconds of those without an answer are until they were given up; a datagram is never given up.
+    Milliseconds are those of the answers, in their order; those after which a client gave up stand apart.
     """
     for asked in seen:
         lab.record(f"{what}_at_s", "s", round(asked.at - struck, 4))
         lab.record(f"{what}_by", "word", asked.node or asked.trouble)
-        lab.record(f"{what}_ms", "ms", round(asked.ms, 3))
+        if asked.node is not None:
+            lab.record(f"{what}_ms", "ms", round(asked.ms, 3))
+        elif asked.over > asked.at:  # nobody gives a datagram up
+            lab.record(f"{what}_given_up_ms", "ms", round(asked.ms, 3))
 
 
 def lost(seen: Iterable[Asked]) -> list[Asked]:

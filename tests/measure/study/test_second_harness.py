@@ -77,7 +77,8 @@ def test_a_dead_udp_port_under_tcp_probes_loses_next_to_nothing() -> None:
 
     assert (100, 0) == (one(seen, "datagrams"), one(seen, "requests_lost"))
     assert one(seen, "datagrams_lost") <= 5
-    assert len(seen["datagram_at_s"]) == len(seen["datagram_by"]) == len(seen["datagram_ms"]) >= 100
+    assert len(seen["datagram_at_s"]) == len(seen["datagram_by"]) >= 100
+    assert sum(str(by).startswith("node-") for by in seen["datagram_by"]) == len(seen["datagram_ms"])
     assert {"node-b"} == set(seen["datagram_by"][-20:])
 
 

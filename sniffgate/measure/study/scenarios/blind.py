@@ -20,7 +20,7 @@ KINDS = {"tcp": "TCP", "udp": "UDP", "auto": "both kinds of"}
     "Cross-protocol blindness",
     "When one transport of a node dies, what is lost over it, and is it seen?",
     harness="second",
-    trials=3,
+    trials=2,
     seconds=3.6,
     arms=tuple(
         ArmPlan(

@@ -18,7 +18,7 @@ BEFORE, AFTER = 0.3, 0.8  # seconds around the failure
     "A UDP stream while its node dies",
     "How many datagrams of a steady stream are lost?",
     harness="beyond",
-    trials=5,
+    trials=3,
     seconds=2.5,
     arms=(
         *(
