@@ -6,7 +6,7 @@ under a task that waits on it wakes that task with `trio.ClosedResourceError`.
 """
 
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 import attrs
 
@@ -157,6 +157,7 @@ class DatagramPort(Closable, Protocol):
         ...
 
 
+@runtime_checkable
 class DatagramConn(Closable, Protocol):
     """A UDP socket connected to a node: one per session, so that refusals reach whom they concern."""
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .backends import Node as Node
+    from .detour import Detour as Detour
     from .embedding import open_gateway as open_gateway
     from .embedding import open_real_gateway as open_real_gateway
     from .expectations import expect_active as expect_active
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from .factory import RealGatewayFactory as RealGatewayFactory
     from .faults import FaultyNode as FaultyNode
     from .faults import Trouble as Trouble
+    from .moments import exact as exact
+    from .moments import now as now
     from .real_node import RealNode as RealNode
     from .scripts import SCRIPTS as SCRIPTS
     from .scripts import Client as Client
@@ -27,21 +30,34 @@ if TYPE_CHECKING:
     from .streams import ConnStream as ConnStream
     from .subject import GatewayCrashed as GatewayCrashed
     from .subject import GatewayUnderTest as GatewayUnderTest
+    from .subject import RealGateway as RealGateway
+    from .subject import VirtualGateway as VirtualGateway
+    from .talking import Ending as Ending
+    from .talking import ending as ending
+    from .talking import exchange as exchange
+    from .talking import silence as silence
     from .virtual import VirtualNetwork as VirtualNetwork
+    from .watching import has as has
+    from .watching import is_active as is_active
+    from .watching import when as when
 
 _HOMES = {
     "backends": ("Node",),
+    "detour": ("Detour",),
     "embedding": ("open_gateway", "open_real_gateway"),
     "expectations": ("expect_active", "expect_drained", "expect_healthy"),
     "factory": ("GatewayFactory", "RealGatewayFactory"),
     "faults": ("FaultyNode", "Trouble"),
+    "moments": ("exact", "now"),
     "real_node": ("RealNode",),
     "scripts": ("SCRIPTS", "Client", "Script"),
     "seeding": ("deterministic", "run_virtual"),
     "shaping": ("Shape",),
     "streams": ("ConnStream",),
-    "subject": ("GatewayCrashed", "GatewayUnderTest"),
+    "subject": ("GatewayCrashed", "GatewayUnderTest", "RealGateway", "VirtualGateway"),
+    "talking": ("Ending", "ending", "exchange", "silence"),
     "virtual": ("VirtualNetwork",),
+    "watching": ("has", "is_active", "when"),
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -9,7 +9,7 @@ What fails in the block leaves it in an exception group, as from any nursery.
 
 import contextlib
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 import attrs
 import trio
@@ -17,14 +17,18 @@ import trio
 from ..address import Address
 from ..app import serve
 from ..config.schema import Config, NodeConfig
+from ..net.ports import Network
+from ..net.relay import Relay
 from ..net.relay_tasks import TaskRelay
 from ..net.resolver import Resolver
 from ..net.sockets import SocketNetwork
+from ..tasks.flow_log import FlowLog
 from ..tasks.gateway import Gateway, run_gateway
+from ..tasks.hub import Observer
 from .backends import Node
 from .real_node import RealNode
-from .scripts import ECHO, SCRIPTS, Script
-from .subject import GatewayUnderTest
+from .scripts import SCRIPTS, Script
+from .subject import RealGateway, VirtualGateway
 from .timeline import Timeline
 from .virtual import VirtualHost, VirtualNetwork
 
@@ -47,17 +51,27 @@ async def open_gateway(
     *,
     scripts: Mapping[str, str | Script] | None = None,
     serve_nodes: bool = True,
-) -> AsyncIterator[GatewayUnderTest]:
+    host: str | None = None,
+    path: str = "",
+    observers: Sequence[Observer] = (),
+    max_flows: int | None = None,
+    dice: random.Random | None = None,
+    relay: Relay | None = None,
+    through: Callable[[VirtualHost], Network] = lambda host: host,
+) -> AsyncIterator[VirtualGateway]:
     """A gateway for `config` on a virtual network, `network` or a new one; its probes come to the exact second.
 
     Unless told not to `serve_nodes`, it starts a backend for each node with a literal address; `scripts` says by which
-    script each answers ("echo" where it is not mentioned). Leaving the block ends everything at once.
+    script each answers (where it is not mentioned, as "echo" and with its `reply`). The gateway's machine is the one
+    that has the listeners' addresses, or `host`. `path`, `observers` and `max_flows` are those of `serve`. `dice`
+    decide instead of `NoJitter`, `relay` carries instead of the portable one, and what `through` makes of the machine
+    is the network that the gateway gets (see `Detour`). Leaving the block ends everything at once.
     Errors: `CannotBind`; `GatewayCrashed` at the end of a block that otherwise succeeded.
     """
     network = network or VirtualNetwork()
-    host = _machine_for(config, network)
-    names = Resolver(host.look_up)
-    timeline = Timeline()
+    machine = network.host(host) if host else _machine_for(config, network)
+    names = Resolver(machine.look_up)
+    timeline, flow_lines = Timeline(), list[str]()
     nodes = _virtual_nodes(config, network, scripts or {}) if serve_nodes else {}
     async with trio.open_nursery() as nursery:
         for node in nodes.values():
@@ -68,11 +82,14 @@ async def open_gateway(
             try:
                 await run_gateway(
                     config,
-                    network=host,
+                    network=through(machine),
                     names=names,
-                    relay=TaskRelay(),
-                    dice=NoJitter(),
-                    observers=[timeline.observe],
+                    relay=relay or TaskRelay(),
+                    dice=dice or NoJitter(),
+                    observers=[timeline.observe, *observers],
+                    path=path,
+                    max_flows=max_flows,
+                    flow_log=FlowLog(config.globals.flow_log, flow_lines.append),
                     task_status=task_status,
                 )
             finally:
@@ -80,7 +97,17 @@ async def open_gateway(
                 ended.set()
 
         gateway: Gateway = await nursery.start(run)
-        subject = GatewayUnderTest(gateway, network.host(CLIENT), timeline, nodes, ended=ended)
+        subject = VirtualGateway(
+            gateway=gateway,
+            client=network.host(CLIENT),
+            timeline=timeline,
+            nursery=nursery,
+            nodes=nodes,
+            ended=ended,
+            network=network,
+            flow_log=flow_lines,
+            host=machine.address,
+        )
         yield subject
         nursery.cancel_scope.cancel()
     subject.fail_on_crashes()
@@ -89,7 +116,7 @@ async def open_gateway(
 @contextlib.asynccontextmanager
 async def open_real_gateway(
     config: Config, *, scripts: Mapping[str, str] | None = None, serve_nodes: bool = True
-) -> AsyncIterator[GatewayUnderTest]:
+) -> AsyncIterator[RealGateway]:
     """A gateway for `config` on this machine's loopback: each listener is on a free port of 127.0.0.1.
 
     Unless told not to `serve_nodes`, each node is started as a process of its own, on free ports, whatever its address
@@ -119,7 +146,14 @@ async def open_real_gateway(
                     ended.set()
 
             gateway: Gateway = await nursery.start(run)
-            subject = GatewayUnderTest(gateway, SocketNetwork(), timeline, nodes, ended=ended)
+            subject = RealGateway(
+                gateway=gateway,
+                client=SocketNetwork(),
+                timeline=timeline,
+                nursery=nursery,
+                nodes=nodes,
+                ended=ended,
+            )
             yield subject
             nursery.cancel_scope.cancel()
     subject.fail_on_crashes()
@@ -146,13 +180,10 @@ def _virtual_nodes(config: Config, network: VirtualNetwork, scripts: Mapping[str
             tcp = each.tcp.port if each.tcp is not None and each.tcp.host == host else None
             udp = each.udp.port if each.udp is not None and each.udp.host == host else None
             shared = taken.count(host) > 1 or host.startswith("127.") or host == "::1"
-            script = _script(scripts.get(each.name, ECHO))
+            script = scripts.get(each.name)
+            script = SCRIPTS[script] if isinstance(script, str) else script
             nodes[each.name] = Node(network, each.name, host, tcp=tcp, udp=udp, script=script, shares_host=shared)
     return nodes
-
-
-def _script(script: str | Script) -> Script:
-    return SCRIPTS[script] if isinstance(script, str) else script
 
 
 def _moved(node: NodeConfig, real: RealNode) -> NodeConfig:

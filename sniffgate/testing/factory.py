@@ -1,19 +1,24 @@
 """What the `gateway` fixtures are: functions that start a gateway which ends with the test."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
+from typing import Generic, TypedDict, TypeVar, Unpack
 
 import trio
 
 from ..config.schema import Config
+from ..net.ports import Network
+from ..tasks.hub import Observer
 from .embedding import open_gateway, open_real_gateway
 from .scripts import Script
-from .subject import GatewayUnderTest
-from .virtual import VirtualNetwork
+from .subject import GatewayUnderTest, RealGateway, VirtualGateway
+from .virtual import VirtualHost, VirtualNetwork
+
+Subject = TypeVar("Subject", bound=GatewayUnderTest)
 
 
-class _Started:
+class _Started(Generic[Subject]):
     """The gateways of one test, each kept by a task of its own: a scope may not outlive the call that opened it."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
@@ -22,9 +27,9 @@ class _Started:
         self._over = trio.Event()
         self._ended: list[trio.Event] = []
 
-    async def start(self, opened: Callable[[], AbstractAsyncContextManager[GatewayUnderTest]]) -> GatewayUnderTest:
+    async def start(self, opened: Callable[[], AbstractAsyncContextManager[Subject]]) -> Subject:
         """Returns a gateway that runs until `close`."""
-        subject: GatewayUnderTest = await self._keepers.start(self._keep, opened)
+        subject: Subject = await self._keepers.start(self._keep, opened)
         return subject
 
     async def close(self) -> None:
@@ -35,9 +40,9 @@ class _Started:
 
     async def _keep(
         self,
-        opened: Callable[[], AbstractAsyncContextManager[GatewayUnderTest]],
+        opened: Callable[[], AbstractAsyncContextManager[Subject]],
         *,
-        task_status: trio.TaskStatus[GatewayUnderTest],
+        task_status: trio.TaskStatus[Subject],
     ) -> None:
         ended = trio.Event()
         self._ended.append(ended)
@@ -49,25 +54,34 @@ class _Started:
             ended.set()
 
 
-class GatewayFactory(_Started):
+class Options(TypedDict, total=False):
+    """What `open_gateway` may be told beside."""
+
+    scripts: Mapping[str, str | Script] | None
+    serve_nodes: bool
+    host: str | None
+    observers: Sequence[Observer]
+    max_flows: int | None
+    through: Callable[[VirtualHost], Network]
+
+
+class GatewayFactory(_Started[VirtualGateway]):
     """`await gateway(config)`: a gateway on the test's virtual network."""
 
     def __init__(self, nursery: trio.Nursery, network: VirtualNetwork) -> None:
         super().__init__(nursery)
         self.network = network
 
-    async def __call__(
-        self, config: Config, *, scripts: Mapping[str, str | Script] | None = None, serve_nodes: bool = True
-    ) -> GatewayUnderTest:
+    async def __call__(self, config: Config, **options: Unpack[Options]) -> VirtualGateway:
         """As `open_gateway`, until the end of the test."""
-        return await self.start(partial(open_gateway, config, self.network, scripts=scripts, serve_nodes=serve_nodes))
+        return await self.start(partial(open_gateway, config, self.network, **options))
 
 
-class RealGatewayFactory(_Started):
+class RealGatewayFactory(_Started[RealGateway]):
     """`await real_gateway(config)`: a gateway on loopback, its nodes as real processes."""
 
     async def __call__(
         self, config: Config, *, scripts: Mapping[str, str] | None = None, serve_nodes: bool = True
-    ) -> GatewayUnderTest:
+    ) -> RealGateway:
         """As `open_real_gateway`, until the end of the test."""
         return await self.start(partial(open_real_gateway, config, scripts=scripts, serve_nodes=serve_nodes))

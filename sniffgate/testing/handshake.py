@@ -23,6 +23,7 @@ class VirtualAcceptor(Waitable):
     """A listening socket; a `net.ports.Acceptor`."""
 
     transport = Transport.TCP
+    peer = None
 
     def __init__(self, fabric: Fabric, machine: Machine, address: Address) -> None:
         super().__init__(fabric, address)

@@ -19,6 +19,11 @@ class Socket(Protocol):
         ...
 
     @property
+    def peer(self) -> Address | None:
+        """The address that it is connected to; None for one that listens."""
+        ...
+
+    @property
     def transport(self) -> Transport: ...
 
     @property

@@ -10,14 +10,16 @@ from ..address import Address
 from ..config.schema import Config, Transport
 from ..errors import ConnectFailed
 from ..net.ports import Conn, DatagramConn, Network
-from ..state.model import Mark, State
+from ..state.model import Endpoint, Health, Mark, State
 from ..tasks.gateway import Gateway
 from ..tasks.leases import LeaseView
+from .backends import Node
 from .faults import FaultyNode
+from .real_node import RealNode
 from .streams import ConnStream
+from .talking import exchange
 from .timeline import Timeline
-
-ANSWER = 65536  # bytes, the longest that `ask` reads
+from .virtual import VirtualHost, VirtualNetwork
 
 
 class GatewayCrashed(AssertionError):
@@ -29,15 +31,18 @@ class GatewayUnderTest:
     """A running gateway with everything around it; see `open_gateway` and `open_real_gateway`.
 
     `gateway` is the gateway itself, `nodes` are its backends by name, `client` is the network as a client's machine
-    sees it, `timeline` tells what happened. The operator's commands are those of `Gateway`.
+    sees it, `timeline` tells what happened. Tasks in `nursery` end with the gateway's block. The operator's commands
+    are those of `Gateway`.
     """
 
     gateway: Gateway
     client: Network
     timeline: Timeline
+    nursery: trio.Nursery
     nodes: Mapping[str, FaultyNode] = attrs.field(factory=lambda: MappingProxyType({}))
     expected_crashes: int = 0  # contained ones that the test provokes
     ended: trio.Event = attrs.field(factory=trio.Event)
+    host: str = "127.0.0.1"  # the gateway's machine, where a listener has every address
 
     # --- a client ---------------------------------------------------------------------------------
 
@@ -46,7 +51,7 @@ class GatewayUnderTest:
         for each in self.gateway.listeners.values():
             settings = each.settings
             if listener in (None, settings.name) and transport in (None, settings.protocol):
-                host = "127.0.0.1" if each.address.is_wildcard else each.address.host
+                host = self.host if each.address.is_wildcard else each.address.host
                 return Address(host, each.address.port)
         raise LookupError(f"no {transport.value + ' ' if transport else ''}listener {listener or ''}".rstrip())
 
@@ -66,16 +71,17 @@ class GatewayUnderTest:
         return self.client.connect_udp(self.address(listener, Transport.UDP))
 
     async def ask(self, data: bytes = b"hi", listener: str | None = None) -> bytes:
-        """Connects, sends `data` and returns the first chunk of the answer; b"" when the connection was ended."""
+        """Connects, sends `data` and returns the first chunk of the answer; b"" when the connection was ended.
+
+        Errors: as `connect` and `exchange`.
+        """
         with await self.connect(listener) as conn:
-            await conn.send_all(data)
-            return await conn.receive_some(ANSWER)
+            return await exchange(conn, data)
 
     async def query(self, data: bytes = b"hi", listener: str | None = None) -> bytes:
-        """Sends one datagram from a new port and returns the answer. Waits for ever where none comes."""
+        """Sends one datagram from a new port and returns the answer. Errors: as `exchange`."""
         with self.datagrams(listener) as conn:
-            conn.send_nowait(data)
-            return await conn.receive()
+            return await exchange(conn, data)
 
     # --- draining ---------------------------------------------------------------------------------
 
@@ -117,6 +123,10 @@ class GatewayUnderTest:
         """The state as published last."""
         return self.gateway.state
 
+    def health(self, node: str, transport: Transport = Transport.TCP) -> Health:
+        """The published health of one endpoint: its verdict, and the evidence for it. Errors: `KeyError`."""
+        return self.gateway.state.health[Endpoint(node, transport)]
+
     @property
     def addresses(self) -> Mapping[str, Address]:
         """Where each listener is bound, with its real port."""
@@ -157,3 +167,23 @@ class GatewayUnderTest:
             cause = BaseExceptionGroup("contained in the gateway", crashes) if crashes else None
             expected = f" (expected: {self.expected_crashes})" if self.expected_crashes else ""
             raise GatewayCrashed(f"the gateway contained {count} crash(es){expected}") from cause
+
+
+@attrs.define(eq=False)
+class VirtualGateway(GatewayUnderTest):
+    """A gateway on a virtual network, with what is to be seen there alone: see `open_gateway`.
+
+    `flow_log` has the flow log's lines so far, if the configuration asks for any (`flow_log = "all"`).
+    """
+
+    client: VirtualHost = attrs.field(kw_only=True)
+    nodes: Mapping[str, Node] = attrs.field(kw_only=True)
+    network: VirtualNetwork = attrs.field(kw_only=True)
+    flow_log: list[str] = attrs.field(factory=list, kw_only=True)
+
+
+@attrs.define(eq=False)
+class RealGateway(GatewayUnderTest):
+    """A gateway on this machine, its nodes being processes: see `open_real_gateway`."""
+
+    nodes: Mapping[str, RealNode] = attrs.field(kw_only=True)

@@ -11,7 +11,6 @@ tasks that are due together, the same calls and the same seed always give the sa
 order a seed too.
 """
 
-from collections.abc import Sequence
 from typing import TypeVar
 
 import trio
@@ -24,6 +23,7 @@ from .connecting import VirtualConnecting
 from .fabric import Budget, Buffers, Fabric, Packet
 from .handshake import Handshake, VirtualAcceptor
 from .machine import Machine
+from .names import Names as Names
 from .shaping import Shape, Shaper
 from .trace import Fate, Kind, Trace
 from .virtual_tcp import VirtualConn
@@ -32,16 +32,6 @@ from .virtual_udp import VirtualDatagramConn, VirtualDatagramPort
 LOCALHOST = ("127.0.0.1", "::1")
 EPHEMERAL = range(40000, 65536)
 Key = TypeVar("Key")
-
-
-class Names(dict[str, Sequence[str]]):
-    """Names and their addresses, to be changed at will.
-
-    `delay` is how long a look-up takes, in seconds; while `failing`, none succeeds.
-    """
-
-    delay: float = 0.0
-    failing: bool = False
 
 
 class VirtualHost:
@@ -57,9 +47,14 @@ class VirtualHost:
         """The machine's first IP address."""
         return self._machine.name
 
-    def open_sockets(self) -> list[tuple[Transport, Address]]:
-        """Transport and local address of each socket on this machine that was not closed."""
-        return [(socket.transport, socket.place) for socket in self._machine.sockets() if socket.is_open]
+    def open_sockets(self, to: str | None = None) -> list[tuple[Transport, Address]]:
+        """Transport and local address of each open socket on this machine, or of each that is connected to one host."""
+        sockets = [each for each in self._machine.sockets() if each.is_open]
+        return [(each.transport, each.place) for each in sockets if to is None or (each.peer and each.peer.host == to)]
+
+    def listening(self) -> list[tuple[Transport, Address]]:
+        """Transport and local address of each open socket on this machine that listens."""
+        return [(each.transport, each.place) for each in self._machine.sockets() if each.is_open and each.peer is None]
 
     async def look_up(self, host: str) -> tuple[str, ...]:
         """Every address of a name; takes `names.delay` seconds. Errors: `NameUnresolved`."""

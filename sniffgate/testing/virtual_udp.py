@@ -59,6 +59,7 @@ class VirtualDatagramPort(Waitable):
     """A listening UDP socket; a `net.ports.DatagramPort`."""
 
     transport = Transport.UDP
+    peer = None
 
     def __init__(self, fabric: Fabric, machine: Machine, address: Address) -> None:
         super().__init__(fabric, address)

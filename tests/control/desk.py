@@ -15,16 +15,17 @@ from sniffgate.control.listening import ControlSocket, open_control
 from sniffgate.control.recent import Recent
 from sniffgate.control.server import serve_control
 from sniffgate.net.ports import Conn
-from tests.tasks.world import GATEWAY, World, running
+from sniffgate.testing import VirtualGateway, open_gateway
+from tests.tasks.configs import GATEWAY
 
 PORT = Address("127.0.0.1", 9100)
 
 
 @attrs.define(eq=False)
 class Desk:
-    """Where operators come to: the world behind it, its socket, and a way to connect."""
+    """Where operators come to: the service behind it, its socket, and a way to connect."""
 
-    world: World
+    service: VirtualGateway
     socket: ControlSocket
     memory: Recent
     scope: trio.CancelScope  # the server's
@@ -32,12 +33,12 @@ class Desk:
     @property
     def is_served(self) -> bool:
         """Whether the gateway's end of any connection to the control port is open."""
-        sockets = (*self.world.network.open_sockets(), *self.world.network.host(GATEWAY).open_sockets())
+        sockets = (*self.service.network.open_sockets(), *self.service.network.host(GATEWAY).open_sockets())
         return sum(place.port == PORT.port for _, place in sockets) > 1  # one is the listening socket
 
     async def connect(self) -> Conn:
         """A raw connection to the control port."""
-        host = self.world.client if self.socket.token else self.world.network
+        host = self.service.client if self.socket.token else self.service.network
         return await host.connect_tcp(self.address)
 
     @property
@@ -59,19 +60,19 @@ class Desk:
 async def open_desk(config: Config, *, token_file: str = "") -> AsyncIterator[Desk]:
     """A running gateway with a control port: on its public address when there is a token, else on loopback."""
     memory = Recent()
-    async with running(config, observers=(memory.observe,)) as world:
-        memory.follow(world.gateway.services.incidents)
-        host = world.network.host(GATEWAY) if token_file else world.network
+    async with open_gateway(config, observers=(memory.observe,)) as service:
+        memory.follow(service.gateway.services.incidents)
+        host = service.network.host(GATEWAY) if token_file else service.network
         listen = f"{GATEWAY}:9100" if token_file else str(PORT)
         socket = await open_control(listen, token_file, host)
         scope = trio.CancelScope()
 
         async def serve() -> None:
             with scope:
-                await serve_control(socket, world.gateway, memory)
+                await serve_control(socket, service.gateway, memory)
 
-        world.nursery.start_soon(serve)
-        yield Desk(world, socket, memory, scope)
+        service.nursery.start_soon(serve)
+        yield Desk(service, socket, memory, scope)
 
 
 async def receive_all(conn: Conn) -> list[dict[str, Any]]:

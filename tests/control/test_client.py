@@ -14,7 +14,7 @@ from trio.testing import MockClock
 from sniffgate.control.client import ask
 from sniffgate.errors import CommandRefused
 from tests.control.desk import open_desk
-from tests.tasks.world import A, B, config_for
+from tests.tasks.configs import A, B, config_for
 
 Handler = Callable[[trio.SocketStream], Awaitable[None]]
 

@@ -15,7 +15,8 @@ from sniffgate.control.snapshot import snapshot_line
 from sniffgate.control.status import DROP_REASONS, SHORTAGES, stats, status
 from sniffgate.net.relay import EndReason
 from sniffgate.state.model import SwitchReason
-from tests.tasks.world import A, B, config_for, running
+from sniffgate.testing import open_gateway
+from tests.tasks.configs import A, B, config_for
 
 PAGE = (Path(__file__).parents[2] / "docs" / "control.md").read_text()
 
@@ -49,14 +50,14 @@ def general(key: str) -> str:
 
 async def test_every_key_of_status_is_documented_and_no_other(autojump_clock: MockClock) -> None:
     """The page is the contract of whoever parses it."""
-    async with running(config_for(A, B)) as world:
-        with await world.connect() as conn:
+    async with open_gateway(config_for(A, B)) as service:
+        with await service.connect() as conn:
             await conn.send_all(b"hello")
             await conn.receive_some(100)
-            await world.gateway.reload()
-            world.nodes["node-a"].kill()
-            await world.gateway.wait_for(lambda state: state.switches[-1].reason is SwitchReason.FAILOVER)
-            reply = json.loads(encode(status(world.gateway)))
+            await service.gateway.reload()
+            service.nodes["node-a"].kill()
+            await service.wait_for(lambda state: state.switches[-1].reason is SwitchReason.FAILOVER)
+            reply = json.loads(encode(status(service.gateway)))
     found = {general(key) for key in keys(reply)}
     leaves = {key for key in found if not key.endswith(".leases")}
 
@@ -65,8 +66,8 @@ async def test_every_key_of_status_is_documented_and_no_other(autojump_clock: Mo
 
 async def test_every_key_of_stats_is_documented_and_no_other(autojump_clock: MockClock) -> None:
     """And the lists behind them are closed."""
-    async with running(config_for(A, B)) as world:
-        reply = json.loads(encode(stats(world.gateway)))
+    async with open_gateway(config_for(A, B)) as service:
+        reply = json.loads(encode(stats(service.gateway)))
     tables = {"endings": "endings.<reason>", "dropped_datagrams": "dropped_datagrams.<reason>"}
     assert listed("stats") == {{**tables, "shortages": "shortages.<where>"}.get(key, key) for key in reply}
     assert {reason.value for reason in EndReason} == set(reply["endings"]) == listed("Why flows end")
@@ -84,8 +85,8 @@ def test_the_reasons_for_drops_and_shortages_are_those_of_the_code() -> None:
 
 async def test_every_key_of_state_is_documented_and_no_other(autojump_clock: MockClock) -> None:
     """What is in the state itself is the event log's schema."""
-    async with running(config_for(A, B)) as world:
-        reply = json.loads(await snapshot_line(world.gateway))
+    async with open_gateway(config_for(A, B)) as service:
+        reply = json.loads(await snapshot_line(service.gateway))
 
     assert listed("state") == set(reply)
 

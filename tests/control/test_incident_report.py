@@ -7,22 +7,22 @@ from trio.testing import MockClock
 
 from sniffgate.control.table import render
 from sniffgate.state.model import Verdict
+from sniffgate.testing import has
 from tests.control.desk import Desk, open_desk
-from tests.tasks.looking import has
-from tests.tasks.world import A, B, config_for
+from tests.tasks.configs import A, B, config_for
 
 CONFIG = config_for(A, B, probe_interval=10.0, drain_timeout=2.0)
 
 
 async def kill_under_a_client(desk: Desk) -> None:
     """Node-a dies at 5 s; the client that meets that is slow, the next one is served after the switch."""
-    world = desk.world
-    await world.gateway.wait_for(has("node-a", Verdict.HEALTHY))
+    service = desk.service
+    await service.wait_for(has("node-a", Verdict.HEALTHY))
     await trio.sleep_until(5.0)
-    world.nodes["node-a"].kill()
-    await world.ask()
-    await world.gateway.wait_for(has("node-a", Verdict.UNHEALTHY))
-    await world.ask()
+    service.nodes["node-a"].kill()
+    await service.ask()
+    await service.wait_for(has("node-a", Verdict.UNHEALTHY))
+    await service.ask()
 
 
 async def test_status_tells_how_long_an_outage_was_and_who_felt_it(autojump_clock: MockClock) -> None:
@@ -45,9 +45,9 @@ async def test_status_tells_how_long_an_outage_was_and_who_felt_it(autojump_cloc
 async def test_what_has_not_come_yet_is_null(autojump_clock: MockClock) -> None:
     """Nobody asked since: the outage has no end that anybody saw."""
     async with open_desk(CONFIG) as desk:
-        await desk.world.gateway.wait_for(has("node-a", Verdict.HEALTHY))
-        desk.world.nodes["node-a"].kill()
-        await desk.world.gateway.wait_for(has("node-a", Verdict.UNHEALTHY))
+        await desk.service.wait_for(has("node-a", Verdict.HEALTHY))
+        desk.service.nodes["node-a"].kill()
+        await desk.service.wait_for(has("node-a", Verdict.UNHEALTHY))
         await trio.sleep(1)
         reply = await desk.ask("status")
 
@@ -67,13 +67,13 @@ async def test_an_incident_is_an_event_when_its_length_is_known_and_when_it_is_o
         assert "incident" in render("events", await desk.ask("events"), width=300)
 
     async with open_desk(CONFIG) as desk:
-        await desk.world.gateway.wait_for(has("node-a", Verdict.HEALTHY))
-        with await desk.world.connect() as conn:
+        await desk.service.wait_for(has("node-a", Verdict.HEALTHY))
+        with await desk.service.connect() as conn:
             await conn.send_all(b"hi")
             await conn.receive_some(100)
-            desk.world.nodes["node-a"].black_hole()
-            await desk.world.gateway.wait_for(has("node-a", Verdict.UNHEALTHY))
-            await desk.world.ask()
+            desk.service.nodes["node-a"].black_hole()
+            await desk.service.wait_for(has("node-a", Verdict.UNHEALTHY))
+            await desk.service.ask()
             assert [False] == [each["over"] for each in await incidents(desk)]
             await trio.sleep(5)
 
@@ -93,16 +93,16 @@ async def test_a_route_that_nobody_uses_does_not_pile_up_incidents(autojump_cloc
     """A node that flaps for a week under no traffic: bounded memory, and one client ends what is still open."""
     async with open_desk(config_for(A, B, probe_interval=0.1)) as desk:
         for _ in range(120):
-            desk.world.nodes["node-a"].kill()
-            await desk.world.gateway.wait_for(has("node-a", Verdict.UNHEALTHY))
-            desk.world.nodes["node-a"].recover()
-            await desk.world.gateway.wait_for(has("node-a", Verdict.HEALTHY))
+            desk.service.nodes["node-a"].kill()
+            await desk.service.wait_for(has("node-a", Verdict.UNHEALTHY))
+            desk.service.nodes["node-a"].recover()
+            await desk.service.wait_for(has("node-a", Verdict.HEALTHY))
             await trio.sleep(0.2)
-        kept = list(desk.world.gateway.services.incidents)
+        kept = list(desk.service.gateway.services.incidents)
         assert 200 >= len(kept)
         assert [each.evidence_at for each in kept] == sorted(each.evidence_at for each in kept)
         assert 20 == len((await desk.ask("status"))["incidents"])
 
-        assert b"node-a:hi" == await desk.world.ask()
+        assert b"node-a:hi" == await desk.service.ask()
         tcp = [each for each in (await desk.ask("status"))["incidents"] if each["route"] == "default/tcp"]
         assert all(each["over"] for each in tcp)

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from sniffgate.control.listening import open_control
 from sniffgate.errors import CannotBind, ConfigError, SniffgateError
-from sniffgate.testing.virtual import VirtualNetwork
+from sniffgate.testing import VirtualNetwork
 
 REACHABLE = "set admin_token_file, or listen on 127.0.0.1 or a unix socket"
 

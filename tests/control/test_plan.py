@@ -21,7 +21,8 @@ from sniffgate.state.serial import state_from_json
 from sniffgate.state.terms import LeaseKind
 from sniffgate.tasks.gateway import Gateway
 from sniffgate.tasks.leases import Lease
-from tests.tasks.world import GATEWAY, World, config_for, running
+from sniffgate.testing import VirtualGateway, open_gateway
+from tests.tasks.configs import GATEWAY, config_for
 
 TCP, UDP = Transport.TCP, Transport.UDP
 LETTERS = "abc"
@@ -97,15 +98,15 @@ STEPS = st.lists(
 
 @attrs.define(eq=False)
 class Played:
-    """A gateway's world with the clients that its history has left."""
+    """A gateway's service with the clients that its history has left."""
 
-    world: World
+    service: VirtualGateway
     clients: list[Conn | DatagramConn] = attrs.field(factory=list)
 
     async def step(self, what: str, letter: str, pause: float) -> None:
         """One thing that happens, and a pause."""
-        gateway, name = self.world.gateway, f"node-{letter}"
-        node = self.world.nodes.get(name)
+        gateway, name = self.service.gateway, f"node-{letter}"
+        node = self.service.nodes.get(name)
         try:
             match what:
                 case "open":
@@ -128,20 +129,19 @@ class Played:
 
     async def open_everywhere(self) -> None:
         """One more client at each listener."""
-        for listener in self.world.gateway.state.config.listeners:
+        for listener in self.service.state.config.listeners:
             if listener.protocol is TCP:
-                self.clients.append(await self.world.client.connect_tcp(listener.listen))
+                self.clients.append(await self.service.client.connect_tcp(listener.listen))
             else:
-                port = self.world.client.connect_udp(listener.listen)
+                port = self.service.client.connect_udp(listener.listen)
                 port.send_nowait(b"hi")
                 self.clients.append(port)
             await wait_all_tasks_blocked()
 
 
-def doors(world: World) -> set[tuple[Transport, str]]:
+def doors(service: VirtualGateway) -> set[tuple[Transport, str]]:
     """The sockets that the gateway's machine listens at."""
-    listening = world.network.host(GATEWAY)._machine.listening
-    return {(kind, str(each.place)) for (kind, _), sockets in listening.items() for each in sockets if each.is_open}
+    return {(kind, str(place)) for kind, place in service.network.host(GATEWAY).listening()}
 
 
 def leases_of(gateway: Gateway) -> list[tuple[Transport, bool, Lease]]:
@@ -201,13 +201,18 @@ def check_flows(plan: Plan, gateway: Gateway, drained_before: set[Lease], closed
 
 async def play(config: Config, steps: Steps, new: Config) -> None:
     """Lives through the history, plans, applies, and compares."""
-    async with running(config) as world:
-        played = Played(world)
+    async with open_gateway(config) as service:
+        played = Played(service)
         await trio.sleep(0.5)
         for step in [*steps, ("open", "a", 0.0)]:
             await played.step(*step)
         await wait_all_tasks_blocked()
-        gateway, before, held, drained = world.gateway, world.gateway.state, doors(world), retiring(world.gateway)
+        gateway, before, held, drained = (
+            service.gateway,
+            service.state,
+            doors(service),
+            retiring(service.gateway),
+        )
         reply = json.loads(await snapshot_line(gateway))
         plan = plan_of(reply, state_from_json(json.dumps(reply["state"])), new)
 
@@ -220,7 +225,7 @@ async def play(config: Config, steps: Steps, new: Config) -> None:
             {(each.protocol, each.address) for each in plan.listeners if each.deed is deed}
             for deed in (Deed.BIND, Deed.CLOSE)
         )
-        assert (held | bound) - closed == doors(world)
+        assert (held | bound) - closed == doors(service)
         assert (set(), closed) == (held & bound, held & closed)
         for client in played.clients:
             client.close()

@@ -7,7 +7,7 @@ from sniffgate.control.recent import Recent
 from sniffgate.state.events import ConfigApplied, Event, OperatorMarked, OperatorSwitched, ProbeFailed
 from sniffgate.state.model import Endpoint, Mark, State
 from sniffgate.state.reducer import initial_state, reduce
-from tests.tasks.world import A, B, config_for
+from tests.tasks.configs import A, B, config_for
 
 TCP = Endpoint("node-a", Transport.TCP)
 

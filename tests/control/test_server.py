@@ -12,7 +12,7 @@ from sniffgate.config.schema import NodeConfig, Transport
 from sniffgate.net.ports import Conn
 from sniffgate.state.model import RouteKey
 from tests.control.desk import open_desk, receive_all, wait_closed
-from tests.tasks.world import A, B, config_for
+from tests.tasks.configs import A, B, config_for
 
 CONFIG = config_for(A, B)
 TOKEN = "0123456789abcdef"
@@ -62,7 +62,7 @@ async def test_what_an_operator_asks_is_answered_with_the_new_status(
 async def test_a_drain_has_its_own_deadline(autojump_clock: MockClock) -> None:
     """Seconds are seconds of the drain, and the status says until when."""
     async with open_desk(CONFIG) as desk:
-        with await desk.world.connect() as conn:
+        with await desk.service.connect() as conn:
             await conn.send_all(b"hi")
             await conn.receive_some(100)
 
@@ -136,8 +136,8 @@ async def test_a_bug_in_a_command_is_one_error_line(autojump_clock: MockClock, m
 
         assert "internal error; the log has the details" == replies[0]["error"]
         assert replies[1]["ok"]
-        assert 1 == desk.world.gateway.ledger.crashes
-        desk.world.crashes = 1
+        assert 1 == desk.service.gateway.ledger.crashes
+        desk.service.expected_crashes = 1
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ async def test_clients_that_vanish_at_any_time_are_forgotten(autojump_clock: Moc
             conn.abort()
         await trio.sleep(10)
         assert not desk.is_served
-        assert 0 == desk.world.gateway.ledger.crashes
+        assert 0 == desk.service.gateway.ledger.crashes
 
 
 async def test_stopping_the_gateway_closes_every_connection(autojump_clock: MockClock) -> None:

@@ -9,7 +9,8 @@ from sniffgate.control.client import ask, open_client
 from sniffgate.control.listening import open_control
 from sniffgate.control.server import serve_control
 from sniffgate.net.sockets import SocketNetwork
-from tests.tasks.world import A, B, config_for, running
+from sniffgate.testing import open_gateway
+from tests.tasks.configs import A, B, config_for
 
 pytestmark = pytest.mark.realnet
 
@@ -18,9 +19,9 @@ pytestmark = pytest.mark.realnet
 async def test_a_command_goes_all_the_way(tmp_path: Path, listen: str) -> None:
     """What the virtual tests promise holds where the kernel has a say."""
     with trio.fail_after(10):
-        async with running(config_for(A, B)) as world:
+        async with open_gateway(config_for(A, B)) as service:
             socket = await open_control(f"unix:{tmp_path}/s" if listen == "unix:" else listen, "", SocketNetwork())
-            world.nursery.start_soon(serve_control, socket, world.gateway)
+            service.nursery.start_soon(serve_control, socket, service.gateway)
 
             reply = await ask(socket.address, "switch 'node-b' tcp", token=None, timeout=5)
             assert {"tcp": "node-b", "udp": None} == reply["pins"]
@@ -37,9 +38,9 @@ async def test_a_command_goes_all_the_way(tmp_path: Path, listen: str) -> None:
 async def test_a_megabyte_is_answered_with_an_error_and_not_a_reset(tmp_path: Path, listen: str, start: bytes) -> None:
     """Closing a socket over unread bytes resets the connection, and the error line with it."""
     with trio.fail_after(10):
-        async with running(config_for(A, B)) as world:
+        async with open_gateway(config_for(A, B)) as service:
             socket = await open_control(f"unix:{tmp_path}/s" if listen == "unix:" else listen, "", SocketNetwork())
-            world.nursery.start_soon(serve_control, socket, world.gateway)
+            service.nursery.start_soon(serve_control, socket, service.gateway)
             if listen == "unix:":
                 stream = await trio.open_unix_socket(f"{tmp_path}/s")
             else:

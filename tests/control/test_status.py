@@ -12,8 +12,9 @@ from sniffgate.address import Address
 from sniffgate.config.schema import ListenerConfig, NodeConfig, ProbeKind, Transport
 from sniffgate.control.protocol import encode
 from sniffgate.control.status import stats, status, status_line
+from sniffgate.testing import open_gateway
 from tests.control.desk import open_desk
-from tests.tasks.world import GATEWAY, A, B, config_for, running
+from tests.tasks.configs import GATEWAY, A, B, config_for
 
 ORIGINAL = {
     "": "engine version pid uptime_s now_ms epoch loaded_at_ms strategy config_path active pins listeners nodes reload "
@@ -32,10 +33,10 @@ ORIGINAL = {
 
 async def test_every_key_of_the_original_is_there(autojump_clock: MockClock) -> None:
     """Its users' scripts and dashboards read these."""
-    async with running(config_for(A, B)) as world:
-        await world.gateway.switch("node-b")
-        await world.gateway.reload()
-        reply: dict[str, Any] = json.loads(await status_line(world.gateway))
+    async with open_gateway(config_for(A, B)) as service:
+        await service.switch("node-b")
+        await service.gateway.reload()
+        reply: dict[str, Any] = json.loads(await status_line(service.gateway))
         parts = {
             "": reply,
             "active": reply["active"],
@@ -53,23 +54,23 @@ async def test_every_key_of_the_original_is_there(autojump_clock: MockClock) -> 
 
 async def test_the_line_and_the_value_say_the_same(autojump_clock: MockClock) -> None:
     """One is made in slices, the other at once, from the same parts."""
-    async with running(config_for(A, B)) as world:
-        line = json.loads(await status_line(world.gateway))
-        whole = json.loads(encode(status(world.gateway)))
+    async with open_gateway(config_for(A, B)) as service:
+        line = json.loads(await status_line(service.gateway))
+        whole = json.loads(encode(status(service.gateway)))
         assert line.pop("now_ms") <= whole.pop("now_ms")
         assert whole == line
 
 
 async def test_a_nodes_traffic_is_counted_per_transport_and_in_all(autojump_clock: MockClock) -> None:
     """Bytes of flows in progress are in it."""
-    async with running(config_for(A, B)) as world:
-        with await world.connect() as conn, world.datagrams() as datagrams:
+    async with open_gateway(config_for(A, B)) as service:
+        with await service.connect() as conn, service.datagrams() as datagrams:
             await conn.send_all(b"hello")
             await conn.receive_some(100)
             datagrams.send_nowait(b"hi")
             await datagrams.receive()
 
-            (node, _) = json.loads(encode(status(world.gateway)))["nodes"]
+            (node, _) = json.loads(encode(status(service.gateway)))["nodes"]
             assert (1, 1, 1) == (
                 node["inflight_tcp"],
                 node["stats"]["tcp_conns_total"],
@@ -106,23 +107,23 @@ async def test_the_state_of_a_node_is_one_word(
 
 async def test_a_node_that_nothing_is_known_of_is_unknown_and_usable(autojump_clock: MockClock) -> None:
     """`healthy` says whether it may have traffic."""
-    async with running(config_for(attrs.evolve(A, probe=ProbeKind.NONE))) as world:
-        (node,) = json.loads(encode(status(world.gateway)))["nodes"]
+    async with open_gateway(config_for(attrs.evolve(A, probe=ProbeKind.NONE))) as service:
+        (node,) = json.loads(encode(status(service.gateway)))["nodes"]
         assert ("unknown", True) == (node["state"], node["healthy"])
         assert (None, None) == (node["last_probe_ms"], node["probe_latency_us"])
 
 
 async def test_what_drains_is_told_until_when(autojump_clock: MockClock) -> None:
     """A node that another is preferred to is healthy and drains all the same."""
-    async with running(config_for(A, B)) as world:
+    async with open_gateway(config_for(A, B)) as service:
         await trio.sleep(1)
-        with await world.connect() as conn:
+        with await service.connect() as conn:
             await conn.send_all(b"hello")
             await conn.receive_some(100)
-            await world.gateway.switch("node-b", Transport.TCP)
+            await service.switch("node-b", Transport.TCP)
             await wait_all_tasks_blocked()
 
-            reply = json.loads(encode(status(world.gateway)))
+            reply = json.loads(encode(status(service.gateway)))
             node = reply["nodes"][0]
             assert ("healthy", True) == (node["state"], node["draining"])
             assert 10_000 == node["draining_until_ms"] - reply["now_ms"]
@@ -131,38 +132,38 @@ async def test_what_drains_is_told_until_when(autojump_clock: MockClock) -> None
 
 async def test_the_flows_of_a_removed_listener_are_still_told_of(autojump_clock: MockClock) -> None:
     """They drain, and an operator who waits for that must see them."""
-    async with running(config_for(A, B)) as world:
-        with await world.connect() as conn:
+    async with open_gateway(config_for(A, B)) as service:
+        with await service.connect() as conn:
             await conn.send_all(b"hello")
             await conn.receive_some(100)
-            await world.gateway.apply(attrs.evolve(world.gateway.state.config, listeners=()))
+            await service.apply(attrs.evolve(service.state.config, listeners=()))
             await wait_all_tasks_blocked()
 
-            (node, _) = json.loads(encode(status(world.gateway)))["nodes"]
+            (node, _) = json.loads(encode(status(service.gateway)))["nodes"]
             assert ["(removed)"] == [lease["listener"] for lease in node["endpoints"]["tcp"]["leases"]]
             assert node["draining"]
 
 
 async def test_a_status_does_not_grow_with_clients(autojump_clock: MockClock) -> None:
     """A reply's size is a matter of the configuration alone (numbers may get longer)."""
-    async with running(config_for(A, B)) as world:
-        await world.ask()
-        before = len(encode(status(world.gateway)))
-        conns = [await world.connect() for _ in range(50)]
+    async with open_gateway(config_for(A, B)) as service:
+        await service.ask()
+        before = len(encode(status(service.gateway)))
+        conns = [await service.connect() for _ in range(50)]
         for conn in conns:
             await conn.send_all(b"x")
             await conn.receive_some(100)
-        assert len(encode(status(world.gateway))) - before < 40
+        assert len(encode(status(service.gateway))) - before < 40
         for conn in conns:
             conn.close()
 
 
 async def test_stats_count_every_way_a_flow_can_end(autojump_clock: MockClock) -> None:
     """A counter that is not there cannot be watched: all reasons stand there from the start."""
-    async with running(config_for(A, B)) as world:
-        await world.ask()
+    async with open_gateway(config_for(A, B)) as service:
+        await service.ask()
         await trio.sleep(1)
-        reply = json.loads(encode(stats(world.gateway)))
+        reply = json.loads(encode(stats(service.gateway)))
         assert 1 == reply["endings"]["complete"]
         assert 0 == reply["endings"]["no_node"]
         assert (0, 0) == (reply["flows"], reply["crashes"])
@@ -187,10 +188,10 @@ async def test_a_status_of_500_nodes_is_made_in_slices(autojump_clock: MockClock
         for address in [Address(f"10.1.{number // 200}.{number % 200 + 1}", 80)]
     ]
     listener = ListenerConfig(name="tcp", protocol=Transport.TCP, listen=Address(GATEWAY, 80))
-    async with running(config_for(*nodes, listeners=(listener,))) as world:
+    async with open_gateway(config_for(*nodes, listeners=(listener,))) as service:
         steps = Steps(trio.lowlevel.current_task())
         trio.lowlevel.add_instrument(steps)
-        line = await status_line(world.gateway)
+        line = await status_line(service.gateway)
         trio.lowlevel.remove_instrument(steps)
 
         assert 500 == len(json.loads(line)["nodes"])

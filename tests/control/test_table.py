@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from sniffgate.control.table import render
 from tests.control.desk import open_desk
-from tests.tasks.world import A, B, config_for
+from tests.tasks.configs import A, B, config_for
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from trio.testing import MockClock
 from sniffgate.net.ports import Conn
 from sniffgate.net.relay import EndReason, Relay, RelayLimits
 from sniffgate.net.sockets import SocketNetwork
-from sniffgate.testing.virtual import VirtualNetwork
+from sniffgate.testing import VirtualNetwork
 from tests.net.relay_flow import (
     MB,
     End,

@@ -19,9 +19,9 @@ from sniffgate.net.sockets import SocketNetwork
 from sniffgate.state.model import Endpoint
 from sniffgate.tasks.listener import Listener
 from sniffgate.tasks.udp import UdpIntake
+from sniffgate.testing import exchange
 from tests.net.relay_flow import wait_until
 from tests.tasks.test_udp_real import RealWorld, real_world
-from tests.tasks.udp_world import ask
 
 pytestmark = pytest.mark.realnet
 
@@ -44,7 +44,7 @@ def listener(world: RealWorld) -> Listener:
 async def carried(world: RealWorld, conn: DatagramConn, others: int = 0) -> None:
     """Returns when the session of `conn` is carried, beside `others`."""
     for _ in range(3):
-        await ask(conn)
+        await exchange(conn)
     await wait_until(lambda: others + 1 == lanes(world))
 
 
@@ -154,7 +154,7 @@ async def test_a_datagram_too_long_for_the_node_is_dropped_and_the_stream_goes_o
         with world.client("::1") as conn:
             await carried(world, conn)
             conn.send_nowait(bytes(65520))
-            assert b"node-a:after" == await ask(conn, b"after")
+            assert b"node-a:after" == await exchange(conn, b"after")
             assert {"send": 1} == dict(world.gateway.ledger.dropped_datagrams)
 
 
@@ -173,7 +173,7 @@ async def test_carried_replies_leave_from_the_address_the_client_wrote_to(listen
                 conn = conns.enter_context(world.client(host))
                 await carried(world, conn, others=number)
                 for _ in range(5):
-                    assert b"node-a:hi" == await ask(conn)
+                    assert b"node-a:hi" == await exchange(conn)
             assert len(hosts) == lanes(world)
 
 
@@ -189,7 +189,7 @@ async def test_counters_are_exact_while_a_session_is_carried() -> None:
         with world.client() as conn:
             await carried(world, conn)
             for count in range(4, 50):
-                await ask(conn)
+                await exchange(conn)
                 await wait_until(partial(has_passed, world, 2 * count, 9 * count))
             assert 1 == lanes(world)
 
@@ -204,7 +204,7 @@ async def test_a_carried_session_lives_while_datagrams_pass_and_ends_its_timeout
             await carried(world, conn)
             for _ in range(8):
                 await trio.sleep(0.15)
-                await ask(conn)
+                await exchange(conn)
             last = trio.current_time()
             assert 1 == world.gateway.ledger.flows(Transport.UDP)
             assert 1 == lanes(world)
@@ -233,10 +233,10 @@ async def test_a_carried_session_that_is_moved_after_its_timeout_is_not_taken_fo
             await carried(world, conn)
             for _ in range(6):
                 await trio.sleep(0.1)
-                await ask(conn)
+                await exchange(conn)
             await world.gateway.switch("node-b")
             await trio.sleep(0.1)
-            assert b"node-b:hi" == await ask(conn)
+            assert b"node-b:hi" == await exchange(conn)
             assert 0 == world.gateway.ledger.endings[EndReason.IDLE]
 
 
@@ -246,11 +246,11 @@ async def test_the_longest_idle_session_is_evicted_by_what_the_engine_has_heard(
         with world.client() as lively, world.client() as idle, world.client() as third:
             await carried(world, lively)
             await carried(world, idle, others=1)
-            await ask(lively)
-            await ask(third)
+            await exchange(lively)
+            await exchange(third)
             assert 1 == world.gateway.ledger.endings[EndReason.EVICTED]
             served = len({client for _, client in world.nodes["node-a"].received})
-            await ask(lively)
+            await exchange(lively)
             assert served == len({client for _, client in world.nodes["node-a"].received})
 
 

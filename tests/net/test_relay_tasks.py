@@ -12,8 +12,8 @@ from sniffgate.net.endings import PATIENCE
 from sniffgate.net.ports import Conn
 from sniffgate.net.relay import Counters, EndReason, RelayLimits
 from sniffgate.net.relay_tasks import TaskRelay
+from sniffgate.testing import VirtualNetwork
 from sniffgate.testing.fabric import Buffers
-from sniffgate.testing.virtual import VirtualNetwork
 from tests.net.relay_flow import (
     UNLIMITED,
     End,

@@ -14,8 +14,9 @@ from sniffgate.config.schema import GlobalConfig
 from sniffgate.errors import PeerReset
 from sniffgate.state.detection import JITTER, fast_interval, interval_of, shortest_flap
 from sniffgate.state.model import State
+from sniffgate.testing import VirtualGateway, open_gateway
 from tests.scenarios.tuning import TCP, TUNING
-from tests.tasks.world import A, B, World, config_for, running
+from tests.tasks.configs import A, B, config_for
 
 EVERY_DAY = (0.1, 0.5, 2.0)
 PERIODS = [  # seconds, half of it down
@@ -37,9 +38,9 @@ def back_within(rules: GlobalConfig) -> float:
     return (1 + JITTER) * interval_of(rules, A) + steps
 
 
-async def flap(world: World, name: str, period: float, *, first_up: bool = True) -> None:
+async def flap(service: VirtualGateway, name: str, period: float, *, first_up: bool = True) -> None:
     """Up for half a period, down for the other half, and so on; runs until cancelled."""
-    node = world.nodes[name]
+    node = service.nodes[name]
     for up in itertools.cycle((first_up, not first_up)):
         if up:
             node.recover()
@@ -48,10 +49,10 @@ async def flap(world: World, name: str, period: float, *, first_up: bool = True)
         await trio.sleep(period / 2)
 
 
-async def answer(world: World) -> bytes:
+async def answer(service: VirtualGateway) -> bytes:
     """The node that answers one request; b"" when none does."""
     try:
-        return (await world.ask()).partition(b":")[0]
+        return (await service.ask()).partition(b":")[0]
     except PeerReset:
         return b""
 
@@ -81,14 +82,14 @@ async def test_a_flapping_node_switches_its_route_no_more_than_the_bound(
             switches.append(moments[-1])
 
     answers = set()
-    async with running(config, observers=(watch,)) as world:
+    async with open_gateway(config, observers=(watch,)) as service:
         await trio.sleep(1)
         with trio.move_on_after(lasting(period)):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(flap, world, "node-a", period)
+                nursery.start_soon(flap, service, "node-a", period)
                 while True:
                     if with_traffic:
-                        answers.add(await answer(world))
+                        answers.add(await answer(service))
                     await trio.sleep(REQUESTS)
 
     assert_bounded(switches, config.globals)
@@ -100,23 +101,23 @@ async def test_a_flapping_node_switches_its_route_no_more_than_the_bound(
 
 async def test_a_delay_of_failback_bounds_the_flapping(autojump_clock: MockClock) -> None:
     """The node must have been healthy that long without a break."""
-    async with running(config_for(A, B, **TUNING, failback_delay=2.0)) as world:
+    async with open_gateway(config_for(A, B, **TUNING, failback_delay=2.0)) as service:
         await trio.sleep(1)
         with trio.move_on_after(30.0):
-            await flap(world, "node-a", 2.0)
+            await flap(service, "node-a", 2.0)
 
-        assert 1 == len(tcp_switches(world.gateway.state))
+        assert 1 == len(tcp_switches(service.state))
 
 
 @pytest.mark.parametrize("period", PERIODS)
 async def test_no_request_fails_while_the_only_node_is_up(period: float, autojump_clock: MockClock) -> None:
     """With fail_open a verdict that is out of date keeps nobody from the node."""
-    async with running(config_for(A, **TUNING)) as world, trio.open_nursery() as nursery:
-        nursery.start_soon(flap, world, "node-a", period)
+    async with open_gateway(config_for(A, **TUNING)) as service, trio.open_nursery() as nursery:
+        nursery.start_soon(flap, service, "node-a", period)
         began = trio.current_time()
         while trio.current_time() < began + lasting(period):
             is_up = DUST < (trio.current_time() - began) % period < period / 2 - DUST
-            got = await answer(world)
+            got = await answer(service)
             if is_up:
                 assert b"node-a" == got
             await trio.sleep(REQUESTS)
@@ -130,15 +131,15 @@ async def test_no_request_fails_once_a_node_was_up_for_the_time_to_come_back(
     """Two nodes in turn, one always up: who is just back is found within an interval and the fast steps."""
     rules = {**TUNING, "passive_eject_threshold": 1000}  # an ejected node is kept out on purpose
     config = config_for(A, B, **rules)
-    async with running(config) as world:
+    async with open_gateway(config) as service:
         await trio.sleep(1)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(flap, world, "node-a", period)
-            nursery.start_soon(lambda: flap(world, "node-b", period, first_up=False))
+            nursery.start_soon(flap, service, "node-a", period)
+            nursery.start_soon(lambda: flap(service, "node-b", period, first_up=False))
             began = trio.current_time()
             while trio.current_time() < began + lasting(period):
                 up_for = (trio.current_time() - began) % (period / 2)
-                got = await answer(world)
+                got = await answer(service)
                 if up_for >= back_within(config.globals):
                     assert got, f"up for {up_for:.3f} s"
                 await trio.sleep(REQUESTS)

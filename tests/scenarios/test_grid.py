@@ -15,10 +15,10 @@ from sniffgate.address import Address
 from sniffgate.config.schema import Config, GlobalConfig, ListenerConfig, NodeConfig, Transport
 from sniffgate.state.detection import Answer, detection_bounds
 from sniffgate.state.model import Endpoint, Verdict
-from sniffgate.testing.virtual import VirtualNetwork
+from sniffgate.testing import VirtualGateway, VirtualNetwork, has, open_gateway, when
+from sniffgate.testing.embedding import CLIENT
 from tests.scenarios.tuning import TCP, TUNING, UDP, WORDS
-from tests.tasks.looking import has, when
-from tests.tasks.world import CLIENT, GATEWAY, World, node_at, running
+from tests.tasks.configs import GATEWAY, node_at
 
 DUST = 1e-6
 ROUNDS = 1 if os.environ.get("HYPOTHESIS_PROFILE", "default") == "default" else 10  # random moments, in each cell
@@ -58,21 +58,21 @@ class Victim:
         """What a good probe takes: a round trip to connect, and one for the answer."""
         return 2 * one_way * (self.transport is TCP) + 2 * one_way * bool(self.node.expectation(self.transport))
 
-    def strike(self, world: World) -> None:
-        node = world.nodes[self.name]
+    def strike(self, service: VirtualGateway) -> None:
+        node = service.nodes[self.name]
         if self.answered is Answer.REFUSED:
             node.kill()
         else:
             node.freeze()
 
-    async def visit(self, world: World) -> None:
+    async def visit(self, service: VirtualGateway) -> None:
         """One client's request, whatever becomes of it."""
         if self.transport is UDP:
-            with world.client.connect_udp(self.listener.listen) as port:
+            with service.client.connect_udp(self.listener.listen) as port:
                 port.send_nowait(b"hi")
                 await trio.sleep(0.1)
         else:
-            with await world.client.connect_tcp(self.listener.listen):
+            with await service.client.connect_tcp(self.listener.listen):
                 await trio.sleep(0.1)
 
 
@@ -93,28 +93,28 @@ def grid_config(**settings: float) -> Config:
     return Config(globals=rules, listeners=listeners, nodes=tuple(victim.node for victim in VICTIMS))
 
 
-async def all_healthy(world: World) -> None:
+async def all_healthy(service: VirtualGateway) -> None:
     for victim in VICTIMS:
-        await when(world, has(victim.name, Verdict.HEALTHY, victim.transport))
+        await when(service, has(victim.name, Verdict.HEALTHY, victim.transport))
 
 
-async def one_round(world: World, one_way: float, moment: float) -> None:
+async def one_round(service: VirtualGateway, one_way: float, moment: float) -> None:
     """Everything fails at once, `moment` seconds from now; each time of detection is held against its bounds."""
-    rules = world.gateway.state.config.globals
+    rules = service.state.config.globals
     await trio.sleep(moment)
     struck = trio.current_time()
     found: dict[str, float] = {}
 
     async def watch(victim: Victim) -> None:
-        await world.gateway.wait_for(has(victim.name, Verdict.UNHEALTHY, victim.transport))
+        await service.wait_for(has(victim.name, Verdict.UNHEALTHY, victim.transport))
         found[victim.name] = trio.current_time() - struck
 
     async with trio.open_nursery() as nursery:
         for victim in VICTIMS:
-            victim.strike(world)
+            victim.strike(service)
             nursery.start_soon(watch, victim)
             if victim.with_traffic:
-                nursery.start_soon(victim.visit, world)
+                nursery.start_soon(victim.visit, service)
     for victim in VICTIMS:
         least, most = detection_bounds(
             rules,
@@ -126,9 +126,9 @@ async def one_round(world: World, one_way: float, moment: float) -> None:
         )
         assert least - DUST <= found[victim.name] <= most + DUST, (victim.name, least, found[victim.name], most)
     for victim in VICTIMS:
-        world.nodes[victim.name].recover()
+        service.nodes[victim.name].recover()
     await trio.sleep(rules.passive_eject_window)  # what clients met is forgotten
-    await all_healthy(world)
+    await all_healthy(service)
 
 
 async def run_cell(config: Config, *, one_way: float = 0.0, seed: int) -> None:
@@ -137,10 +137,10 @@ async def run_cell(config: Config, *, one_way: float = 0.0, seed: int) -> None:
     for victim in VICTIMS:
         network.set_latency(one_way, GATEWAY, f"10.0.1.{victim.number + 1}")
     network.set_latency(0.0, GATEWAY, CLIENT)
-    async with running(config, network=network, dice=dice) as world:
-        await all_healthy(world)
+    async with open_gateway(config, network=network, dice=dice) as service:
+        await all_healthy(service)
         for _ in range(ROUNDS):
-            await one_round(world, one_way, dice.uniform(0, 1.1 * config.globals.probe_interval))
+            await one_round(service, one_way, dice.uniform(0, 1.1 * config.globals.probe_interval))
 
 
 @pytest.mark.parametrize("threshold", range(1, 6))

@@ -1,12 +1,10 @@
-"""The tuning that all scenarios share, and what its tests look at in a virtual world."""
+"""The tuning that all scenarios share, and what its tests look at in a virtual service."""
 
-from collections.abc import Callable
 from typing import Any
 
 from sniffgate.config.schema import Transport
-from sniffgate.state.model import Endpoint, State, Verdict
-from tests.tasks.looking import has, now, when
-from tests.tasks.world import World
+from sniffgate.state.model import Endpoint, Verdict
+from sniffgate.testing import VirtualGateway, has, now, when
 
 TCP, UDP = Transport.TCP, Transport.UDP
 INTERVAL, FAST, TIMEOUT, HEDGE = 0.1, 0.02, 0.3, 0.2
@@ -31,24 +29,15 @@ WORDS: dict[str, Any] = {  # what makes silence a failure on both transports
 }
 
 
-def is_active(node: str, transport: Transport = TCP) -> Callable[[State], bool]:
-    """A predicate: `node` alone has the new traffic of its pool."""
-
-    def predicate(state: State) -> bool:
-        return all((node,) == route.active for key, route in state.routes.items() if key.transport is transport)
-
-    return predicate
-
-
-async def just_after_a_probe(world: World, transport: Transport = TCP) -> float:
+async def just_after_a_probe(service: VirtualGateway, transport: Transport = TCP) -> float:
     """Waits until node-a is known to be healthy, then for its next probe: the worst moment for a failure."""
-    await when(world, has("node-a", Verdict.HEALTHY, transport))
-    return await after_next_probe(world, transport)
+    await when(service, has("node-a", Verdict.HEALTHY, transport))
+    return await after_next_probe(service, transport)
 
 
-async def after_next_probe(world: World, transport: Transport = TCP) -> float:
+async def after_next_probe(service: VirtualGateway, transport: Transport = TCP) -> float:
     """Waits for the result of node-a's next probe; this moment."""
     endpoint = Endpoint("node-a", transport)
-    seen = world.gateway.state.health[endpoint].last_probe_at
-    await when(world, lambda state: state.health[endpoint].last_probe_at != seen)
+    seen = service.gateway.state.health[endpoint].last_probe_at
+    await when(service, lambda state: state.health[endpoint].last_probe_at != seen)
     return now()

@@ -11,12 +11,10 @@ import pytest
 import trio
 
 from sniffgate.config.load import load_text
-from sniffgate.net.relay_tasks import TaskRelay
-from sniffgate.net.resolver import Resolver
 from sniffgate.tasks.config_file import ConfigFile, digest_of
-from sniffgate.tasks.gateway import Gateway, run_gateway
+from sniffgate.tasks.gateway import Gateway
 from sniffgate.tasks.reload import Reloader
-from sniffgate.testing.virtual import VirtualNetwork
+from sniffgate.testing import open_gateway
 
 SOON = 20.0  # seconds of real time, far more than anything here takes
 CONFIG = """
@@ -67,25 +65,8 @@ async def gateway_from(path: Path) -> AsyncIterator[Gateway]:
     """Runs a gateway that `path` describes, under a time limit; it has its reloader and no watcher yet."""
     logging.getLogger("sniffgate").setLevel(logging.INFO)
     content = path.read_bytes()
-    network = VirtualNetwork().host("10.0.0.9", "10.0.0.1")
-    names = Resolver(network.look_up)
+    config = load_text(content, file=str(path))
     with trio.fail_after(SOON):
-        async with trio.open_nursery() as nursery:
-
-            async def run(task_status: trio.TaskStatus[Gateway]) -> None:
-                await run_gateway(
-                    load_text(content, file=str(path)),
-                    network=network,
-                    names=names,
-                    relay=TaskRelay(),
-                    path=str(path),
-                    task_status=task_status,
-                )
-
-            gateway: Gateway = await nursery.start(run)
-            gateway.reloader = Reloader(ConfigFile(path), digest_of(content))
-            try:
-                yield gateway
-            finally:
-                nursery.cancel_scope.cancel()
-                names.close()
+        async with open_gateway(config, serve_nodes=False, path=str(path)) as service:
+            service.gateway.reloader = Reloader(ConfigFile(path), digest_of(content))
+            yield service.gateway

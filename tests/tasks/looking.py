@@ -1,89 +1,88 @@
-"""What tests of probes and reloads look at: when something was published, and what went over the wire."""
+"""What tests of the tasks look at: the wire, the nodes, the books of the gateway and its tasks."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import attrs
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from sniffgate.address import Address
-from sniffgate.config.schema import Config, ListenerConfig, NodeConfig, Transport
-from sniffgate.state.model import Endpoint, Health, State, Verdict
+from sniffgate.config.schema import Transport
+from sniffgate.net.ports import Conn
+from sniffgate.net.relay import EndReason
+from sniffgate.testing import VirtualGateway, ending, exact
 from sniffgate.testing.trace import Fate, Kind
-from tests.tasks.world import GATEWAY, TCP_PORT, UDP_PORT, World
-
-TCP, UDP = Transport.TCP, Transport.UDP
-LONG = 300.0  # virtual seconds: a test that waits for what never comes fails there
-
-TCP_DOOR = ListenerConfig(name="tcp", protocol=TCP, listen=Address(GATEWAY, TCP_PORT))
-UDP_DOOR = ListenerConfig(name="udp", protocol=UDP, listen=Address(GATEWAY, UDP_PORT))
+from tests.tasks.configs import GATEWAY, TCP_PORT
 
 
-def exact(time: float) -> float:
-    """A moment without the dust of adding floats."""
-    return round(time, 6)
+async def opened(service: VirtualGateway, count: int = 1, port: int = TCP_PORT) -> list[Conn]:
+    """Clients that are connected, each at its node."""
+    conns: list[Conn] = []
+    for _ in range(count):
+        conns.append(await service.client.connect_tcp(Address(GATEWAY, port)))
+        await wait_all_tasks_blocked()
+    return conns
 
 
-def now() -> float:
-    """This moment."""
-    return exact(trio.current_time())
+@attrs.define
+class Endings:
+    """Watches connections to their ends."""
+
+    seen: dict[str, tuple[str, float]] = attrs.field(factory=dict)
+
+    async def watch(self, name: str, conn: Conn) -> None:
+        """Notes the ending of `conn` under `name`."""
+        self.seen[name] = await ending(conn)
 
 
-async def when(world: World, predicate: Callable[[State], bool]) -> float:
-    """The moment at which the published state first fulfils `predicate`."""
-    with trio.fail_after(LONG):
-        await world.gateway.wait_for(predicate)
-    return now()
+# --- the wire ----------------------------------------------------------------------------------------
 
 
-async def at(moment: float) -> None:
-    """Waits for a moment of the test."""
-    await trio.sleep(moment - trio.current_time())
+def tries(service: VirtualGateway, node: str | None = None) -> int:
+    """How many connections the gateway asked for, of one node or of all."""
+    destination = None if node is None else service.nodes[node].tcp
+    return len(service.network.trace.select(Kind.SYN, Fate.SENT, source=GATEWAY, destination=destination))
 
 
-def syns(world: World, host: str) -> list[float]:
+def syns(service: VirtualGateway, host: str) -> list[float]:
     """When TCP connections from the gateway to `host` were begun, retries of the kernel not counted."""
     seen: dict[Address, float] = {}
-    for record in world.network.trace.select(Kind.SYN, Fate.SENT, source=GATEWAY, destination=host):
+    for record in service.network.trace.select(Kind.SYN, Fate.SENT, source=GATEWAY, destination=host):
         seen.setdefault(record.source, exact(record.time))
     return list(seen.values())
 
 
-def datagrams(world: World, host: str) -> list[float]:
+def datagrams(service: VirtualGateway, host: str) -> list[float]:
     """When datagrams were sent from the gateway to `host`."""
-    sent = world.network.trace.select(Kind.DATAGRAM, Fate.SENT, source=GATEWAY, destination=host)
+    sent = service.network.trace.select(Kind.DATAGRAM, Fate.SENT, source=GATEWAY, destination=host)
     return [exact(record.time) for record in sent]
 
 
-def health(world: World, node: str, transport: Transport = TCP) -> Health:
-    """The published health of an endpoint."""
-    return world.gateway.state.health[Endpoint(node, transport)]
+def held(service: VirtualGateway, to: str | None = None) -> list[tuple[Transport, Address]]:
+    """The sockets that the gateway's machine holds, or those to one host."""
+    return service.network.host(GATEWAY).open_sockets(to)
 
 
-def has(node: str, verdict: Verdict, transport: Transport = TCP) -> Callable[[State], bool]:
-    """A predicate: the endpoint's own verdict is this one."""
-    return lambda state: state.health[Endpoint(node, transport)].verdict is verdict
+# --- the books ---------------------------------------------------------------------------------------
 
 
-def with_nodes(config: Config, *nodes: NodeConfig) -> Config:
-    """The configuration with other nodes."""
-    return attrs.evolve(config, nodes=nodes)
+def served(service: VirtualGateway) -> Mapping[str, int]:
+    """How many clients each node has accepted."""
+    return {name: len(node.accepted) for name, node in service.nodes.items()}
 
 
-def with_listeners(config: Config, *listeners: ListenerConfig) -> Config:
-    """The configuration with other listeners."""
-    return attrs.evolve(config, listeners=listeners)
+def endings(service: VirtualGateway) -> Mapping[EndReason, int]:
+    """How flows have ended so far."""
+    return dict(service.gateway.ledger.endings)
 
 
-def with_globals(config: Config, **changes: object) -> Config:
-    """The configuration with other global settings (pools keep what they took from them)."""
-    return attrs.evolve(config, globals=attrs.evolve(config.globals, **changes))  # type: ignore[arg-type]  # as GlobalConfig has them
-
-
-def held(world: World, host: str | None = None) -> list[tuple[Transport, Address]]:
-    """The sockets that the gateway's machine holds, or those to `host`."""
-    sockets = world.network.host(GATEWAY)._machine.sockets()
-    return [
-        (socket.transport, socket.place)
-        for socket in sockets
-        if socket.is_open and (host is None or getattr(getattr(socket, "peer", None), "host", None) == host)
-    ]
+def gateway_tasks() -> set[trio.lowlevel.Task]:
+    """Every task of this run that is a gateway's."""
+    found, todo = set(), [trio.lowlevel.current_root_task()]
+    while todo:
+        task = todo.pop()
+        assert task is not None
+        if task.name.startswith(("sniffgate.tasks", "sniffgate.net")):
+            found.add(task)
+        todo += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
+    return found

@@ -13,19 +13,17 @@ from sniffgate.errors import PeerReset
 from sniffgate.net.ports import Conn
 from sniffgate.net.relay import EndReason
 from sniffgate.state.model import Verdict
-from sniffgate.testing.backends import Node
-from sniffgate.testing.virtual import VirtualNetwork
-from tests.tasks.looking import TCP, TCP_DOOR, UDP, UDP_DOOR, at, has, health, now, when
-from tests.tasks.world import B, World, config_for, node_at, running
+from sniffgate.testing import Node, VirtualGateway, VirtualNetwork, has, now, open_gateway, when
+from tests.tasks.configs import TCP, TCP_DOOR, UDP, UDP_DOOR, B, config_for, node_at
 
 OLD, NEW = "10.0.0.1", "10.0.0.11"
 NAMED = NodeConfig(name="app", priority=20, tcp=Address("app.test", 7000), udp=Address("app.test", 7000))
 
 
-async def serve_at(world: World, *hosts: str) -> None:
+async def serve_at(service: VirtualGateway, *hosts: str) -> None:
     """A backend at each address, which answers with it."""
     for host in hosts:
-        await world.nursery.start(Node(world.network, host, host).serve)
+        await service.nursery.start(Node(service.network, host, host).serve)
 
 
 def answering(*hosts: str) -> VirtualNetwork:
@@ -50,64 +48,64 @@ async def moment_of_end(conn: Conn) -> float:
 
 async def test_new_flows_and_probes_go_to_the_new_address_within_a_second(autojump_clock: MockClock) -> None:
     """A container that came back elsewhere is found without a reload, while the old address still answers."""
-    async with running(config_for(NAMED), network=answering(OLD)) as world:
-        await serve_at(world, OLD, NEW)
-        await at(5.5)
-        assert b"10.0.0.1:hi" == await world.ask()
-        world.network.names["app.test"] = (NEW,)
-        await at(6.55)
+    async with open_gateway(config_for(NAMED), network=answering(OLD)) as service:
+        await serve_at(service, OLD, NEW)
+        await trio.sleep_until(5.5)
+        assert b"10.0.0.1:hi" == await service.ask()
+        service.network.names["app.test"] = (NEW,)
+        await trio.sleep_until(6.55)
 
-        assert b"10.0.0.11:hi" == await world.ask()
-        await at(8.0)
-        sent = world.network.trace
+        assert b"10.0.0.11:hi" == await service.ask()
+        await trio.sleep_until(8.0)
+        sent = service.network.trace
         assert [] == [record for record in sent if record.time > 6.6 and record.destination.host == OLD]
-        assert Verdict.HEALTHY is health(world, "app").verdict
+        assert Verdict.HEALTHY is service.health("app").verdict
 
 
 async def test_flows_to_an_address_that_left_drain_and_are_cut(autojump_clock: MockClock) -> None:
     """Two seconds after it was seen to be gone the drain begins; the reason says why."""
-    async with running(config_for(NAMED, drain_timeout=5.0), network=answering(OLD)) as world:
-        await serve_at(world, OLD, NEW)
-        await at(5.2)
-        with await world.connect() as conn:
+    async with open_gateway(config_for(NAMED, drain_timeout=5.0), network=answering(OLD)) as service:
+        await serve_at(service, OLD, NEW)
+        await trio.sleep_until(5.2)
+        with await service.connect() as conn:
             await talk(conn)
-            await at(10.0)
-            world.network.names["app.test"] = (NEW,)
-            await at(16.9)
+            await trio.sleep_until(10.0)
+            service.network.names["app.test"] = (NEW,)
+            await trio.sleep_until(16.9)
             assert b"10.0.0.1:on" == await talk(conn, b"on")
             ended = await moment_of_end(conn)
 
         # seen within the second that an answer is used, at one of two looks a second
         assert 10.0 + 2.0 + 5.0 <= ended <= 10.0 + 1.0 + 0.5 + 2.0 + 5.0
-        assert 1 == world.gateway.ledger.endings[EndReason.DNS_GONE]
-        assert 1 == world.gateway.ledger.traffic[next(iter(world.gateway.ledger.traffic))].drain_kills
+        assert 1 == service.gateway.ledger.endings[EndReason.DNS_GONE]
+        assert 1 == service.gateway.ledger.traffic[next(iter(service.gateway.ledger.traffic))].drain_kills
 
 
 async def test_a_udp_session_at_an_address_that_left_goes_on_at_the_new_one(autojump_clock: MockClock) -> None:
     """It moves as at any drain, to the node's new address."""
-    async with running(config_for(NAMED), network=answering(OLD)) as world:
-        await serve_at(world, OLD, NEW)
-        await at(5.0)
-        with world.datagrams() as client:
+    async with open_gateway(config_for(NAMED), network=answering(OLD)) as service:
+        await serve_at(service, OLD, NEW)
+        await trio.sleep_until(5.0)
+        with service.datagrams() as client:
             client.send_nowait(b"1")
             assert b"10.0.0.1:1" == await client.receive()
-            world.network.names["app.test"] = (NEW,)
-            await at(9.0)
+            service.network.names["app.test"] = (NEW,)
+            await trio.sleep_until(9.0)
             client.send_nowait(b"2")
             assert b"10.0.0.11:2" == await client.receive()
 
 
 async def test_an_address_that_is_missing_for_a_second_retires_nothing(autojump_clock: MockClock) -> None:
     """Round-robin DNS leaves addresses out for a moment."""
-    async with running(config_for(NAMED, drain_timeout=0.0), network=answering(OLD)) as world:
-        await serve_at(world, OLD, NEW)
-        await at(5.0)
-        with await world.connect() as conn:
+    async with open_gateway(config_for(NAMED, drain_timeout=0.0), network=answering(OLD)) as service:
+        await serve_at(service, OLD, NEW)
+        await trio.sleep_until(5.0)
+        with await service.connect() as conn:
             await talk(conn)
             for _ in range(20):
-                world.network.names["app.test"] = (NEW,)
+                service.network.names["app.test"] = (NEW,)
                 await trio.sleep(1.0)
-                world.network.names["app.test"] = (NEW, OLD)
+                service.network.names["app.test"] = (NEW, OLD)
                 await trio.sleep(2.0)
 
             assert b"10.0.0.1:on" == await talk(conn, b"on")
@@ -115,47 +113,47 @@ async def test_an_address_that_is_missing_for_a_second_retires_nothing(autojump_
 
 async def test_an_address_that_returns_during_the_drain_keeps_its_flows(autojump_clock: MockClock) -> None:
     """A deadline is lifted when its reason is gone."""
-    async with running(config_for(NAMED, drain_timeout=10.0), network=answering(OLD)) as world:
-        await serve_at(world, OLD, NEW)
-        await at(5.0)
-        with await world.connect() as conn:
+    async with open_gateway(config_for(NAMED, drain_timeout=10.0), network=answering(OLD)) as service:
+        await serve_at(service, OLD, NEW)
+        await trio.sleep_until(5.0)
+        with await service.connect() as conn:
             await talk(conn)
-            world.network.names["app.test"] = (NEW,)
-            await at(12.0)
-            world.network.names["app.test"] = (NEW, OLD)
-            await at(60.0)
+            service.network.names["app.test"] = (NEW,)
+            await trio.sleep_until(12.0)
+            service.network.names["app.test"] = (NEW, OLD)
+            await trio.sleep_until(60.0)
 
             assert b"10.0.0.1:on" == await talk(conn, b"on")
 
 
 async def test_while_dns_fails_the_last_good_answer_serves(autojump_clock: MockClock) -> None:
     """An outage of the resolver takes no node out and cuts no flow."""
-    async with running(config_for(NAMED, B), network=answering(OLD)) as world:
-        await serve_at(world, OLD)
-        await at(5.0)
-        with await world.connect() as conn:
+    async with open_gateway(config_for(NAMED, B), network=answering(OLD)) as service:
+        await serve_at(service, OLD)
+        await trio.sleep_until(5.0)
+        with await service.connect() as conn:
             await talk(conn)
-            world.network.names.failing = True
+            service.network.names.failing = True
             for _ in range(60):
                 await trio.sleep(1.0)
-                assert b"10.0.0.1:hi" == await world.ask()
+                assert b"10.0.0.1:hi" == await service.ask()
 
             assert b"10.0.0.1:on" == await talk(conn, b"on")
-        assert (Verdict.HEALTHY, 0) == (health(world, "app").verdict, health(world, "app").probe_fail)
+        assert (Verdict.HEALTHY, 0) == (service.health("app").verdict, service.health("app").probe_fail)
 
 
 async def test_a_name_that_never_resolved_is_down_with_that_reason(autojump_clock: MockClock) -> None:
     """It is a failed probe with a word about DNS; clients are served by the next node meanwhile."""
-    async with running(config_for(NAMED, B)) as world:
-        assert b"node-b:hi" == await world.ask()
-        assert 2.0 >= await when(world, has("app", Verdict.UNHEALTHY))
-        assert health(world, "app").last_error.startswith("dns: ")
-        assert () == health(world, "app").window
-        assert b"node-b:hi" == await world.ask()
-        world.network.names["app.test"] = (OLD,)
-        await serve_at(world, OLD)
-        await when(world, has("app", Verdict.HEALTHY))
-        assert b"10.0.0.1:hi" == await world.ask()
+    async with open_gateway(config_for(NAMED, B)) as service:
+        assert b"node-b:hi" == await service.ask()
+        assert 2.0 >= await when(service, has("app", Verdict.UNHEALTHY))
+        assert service.health("app").last_error.startswith("dns: ")
+        assert () == service.health("app").window
+        assert b"node-b:hi" == await service.ask()
+        service.network.names["app.test"] = (OLD,)
+        await serve_at(service, OLD)
+        await when(service, has("app", Verdict.HEALTHY))
+        assert b"10.0.0.1:hi" == await service.ask()
 
 
 STATES = ("serves", "refuses", "silent")
@@ -176,20 +174,20 @@ async def test_probe_and_tcp_traffic_agree_about_a_name_with_two_addresses(
 ) -> None:
     """A working node must not stay out, nor a broken one stay in."""
     config = config_for(NAMED, listeners=(TCP_DOOR,), fail_open=True)
-    async with running(config, network=answering(OLD, NEW)) as world:
-        await serve_at(world, OLD, NEW)
-        inflict(world.network, OLD, first)
-        inflict(world.network, NEW, second)
-        await at(30.0)
+    async with open_gateway(config, network=answering(OLD, NEW)) as service:
+        await serve_at(service, OLD, NEW)
+        inflict(service.network, OLD, first)
+        inflict(service.network, NEW, second)
+        await trio.sleep_until(30.0)
         answer = b""
-        with trio.move_on_after(10.0), await world.connect() as conn:
+        with trio.move_on_after(10.0), await service.connect() as conn:
             try:
                 answer = await talk(conn)
             except PeerReset:
                 answer = b""
 
         works = "serves" in (first, second)
-        assert works == (health(world, "app").verdict is not Verdict.UNHEALTHY)
+        assert works == (service.health("app").verdict is not Verdict.UNHEALTHY)
         assert works == (answer != b"")
 
 
@@ -200,18 +198,18 @@ async def test_probe_and_udp_traffic_agree_about_a_name_with_two_addresses(
 ) -> None:
     """Over UDP too, where a refusal comes late."""
     node = attrs.evolve(NAMED, tcp=None)
-    async with running(config_for(node, listeners=(UDP_DOOR,)), network=answering(OLD, NEW)) as world:
-        await serve_at(world, OLD, NEW)
-        inflict(world.network, OLD, first)
-        inflict(world.network, NEW, second)
-        await at(30.0)
+    async with open_gateway(config_for(node, listeners=(UDP_DOOR,)), network=answering(OLD, NEW)) as service:
+        await serve_at(service, OLD, NEW)
+        inflict(service.network, OLD, first)
+        inflict(service.network, NEW, second)
+        await trio.sleep_until(30.0)
         answer = b""
-        with world.datagrams() as client, trio.move_on_after(5.0):
+        with service.datagrams() as client, trio.move_on_after(5.0):
             client.send_nowait(b"hi")
             answer = await client.receive()
 
         works = "serves" in (first, second)
-        assert works == (health(world, "app", UDP).verdict is not Verdict.UNHEALTHY)
+        assert works == (service.health("app", UDP).verdict is not Verdict.UNHEALTHY)
         assert works == (answer != b"")
 
 
@@ -225,17 +223,17 @@ async def test_slow_names_do_not_disturb_nodes_with_addresses(autojump_clock: Mo
     network = VirtualNetwork()
     network.names.delay = 30.0
     config = config_for(numeric, *slow[:32])
-    async with running(config, network=network) as world:
-        await world.gateway.apply(attrs.evolve(config, nodes=(numeric, *slow)))
+    async with open_gateway(config, network=network) as service:
+        await service.apply(attrs.evolve(config, nodes=(numeric, *slow)))
         for _ in range(40):
             began = trio.current_time()
-            assert b"node-n:hi" == await world.ask()
+            assert b"node-n:hi" == await service.ask()
             assert began == trio.current_time()
             await trio.sleep(0.5)
 
-        assert Verdict.HEALTHY is health(world, "node-n").verdict
-        assert Verdict.UNHEALTHY is health(world, "slow-0").verdict
-        assert "dns: no answer in 800 ms" == health(world, "slow-0").last_error
+        assert Verdict.HEALTHY is service.health("node-n").verdict
+        assert Verdict.UNHEALTHY is service.health("slow-0").verdict
+        assert "dns: no answer in 800 ms" == service.health("slow-0").last_error
 
 
 @pytest.mark.parametrize("transport", [TCP, UDP])
@@ -243,17 +241,17 @@ async def test_a_slow_resolver_costs_new_flows_half_a_second_at_most(
     transport: Transport, autojump_clock: MockClock
 ) -> None:
     """The last good answer serves while the next look-up takes its time."""
-    async with running(config_for(NAMED), network=answering(OLD)) as world:
-        await serve_at(world, OLD)
-        await at(5.2)
-        world.network.names.delay = 30.0
+    async with open_gateway(config_for(NAMED), network=answering(OLD)) as service:
+        await serve_at(service, OLD)
+        await trio.sleep_until(5.2)
+        service.network.names.delay = 30.0
         for _ in range(20):
             await trio.sleep(0.7)
             began = trio.current_time()
             if transport is TCP:
-                assert b"10.0.0.1:hi" == await world.ask()
+                assert b"10.0.0.1:hi" == await service.ask()
             else:
-                with world.datagrams() as client:
+                with service.datagrams() as client:
                     client.send_nowait(b"hi")
                     assert b"10.0.0.1:hi" == await client.receive()
             assert 0.5 >= trio.current_time() - began

@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable
 
 import attrs
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sniffgate.config.schema import ProbeKind
 from sniffgate.state.events import OperatorDisabled, OperatorMarked, ProbeFailed, ProbeSucceeded
 from sniffgate.state.model import Endpoint, Mark, State
 from sniffgate.state.reducer import initial_state, reduce
 from sniffgate.tasks.board import Board
-from tests.tasks.tcp_world import QA, QB, TCP, settled, tcp_config
+from tests.tasks.configs import QA, QB, TCP, tcp_config
 
 A_TCP, B_TCP = Endpoint("node-a", TCP), Endpoint("node-b", TCP)
 PROBED = tuple(attrs.evolve(node, probe=ProbeKind.TCP) for node in (QA, QB))
@@ -27,10 +27,10 @@ async def woken_by(wait: Callable[[Board], Awaitable[object]], after: State, nur
         woken.set()
 
     nursery.start_soon(watch)
-    await settled()
+    await wait_all_tasks_blocked()
     assert not woken.is_set()
     board.publish(after)
-    await settled()
+    await wait_all_tasks_blocked()
     return woken.is_set()
 
 
@@ -106,12 +106,12 @@ async def test_many_changes_while_a_waiter_acts_are_one(autojump_clock: MockCloc
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch)
-        await settled()
+        await wait_all_tasks_blocked()
         state = FIRST
         for number in range(5):
             state = reduce(state, ProbeFailed(at=float(number), endpoint=A_TCP, error=str(number)))
             board.publish(state)
-            await settled()
+            await wait_all_tasks_blocked()
         await trio.sleep(10.0)
         nursery.cancel_scope.cancel()
 

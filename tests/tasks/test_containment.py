@@ -5,32 +5,20 @@ from collections.abc import Callable
 import attrs
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sniffgate.address import Address
 from sniffgate.config.schema import ProbeKind
 from sniffgate.errors import CommandRefused, ConnectRefused
-from sniffgate.net.ports import Acceptor, Conn, Connecting, DatagramConn, DatagramPort
+from sniffgate.net.ports import Acceptor, Conn
 from sniffgate.net.relay import Counters, EndReason, RelayLimits
 from sniffgate.net.relay_tasks import TaskRelay
 from sniffgate.state.events import Event, OperatorDisabled
 from sniffgate.state.model import State, Verdict
-from sniffgate.testing.connecting import VirtualConnecting
+from sniffgate.testing import Detour, VirtualGateway, ending, exchange, open_gateway
 from sniffgate.testing.virtual import VirtualHost, VirtualNetwork
-from tests.tasks.tcp_world import (
-    QA,
-    QB,
-    SECOND_LISTENER,
-    TCP_LISTENER,
-    echo,
-    ending,
-    endings,
-    health,
-    opened,
-    settled,
-    tcp_config,
-)
-from tests.tasks.world import GATEWAY, World, running
+from tests.tasks.configs import GATEWAY, QA, QB, SECOND_DOOR, TCP_DOOR, tcp_config
+from tests.tasks.looking import endings, opened
 
 
 class Bug(Exception):
@@ -69,67 +57,52 @@ class FragileRelay(TaskRelay):
 async def test_a_crash_in_one_flow_touches_no_other(late: bool, autojump_clock: MockClock) -> None:
     """Its client and its node are let go, it is counted, and everything else goes on."""
     relay = FragileRelay()
-    async with running(tcp_config(QA, QB), relay=relay) as world:
-        (other,) = await opened(world)
+    async with open_gateway(tcp_config(QA, QB), relay=relay) as service:
+        (other,) = await opened(service)
         relay.breaks_next, relay.breaks_late = not late, late
-        conn = await world.connect()
+        conn = await service.connect()
         await conn.send_all(b"hi")
 
         assert "end of stream" != (await ending(conn))[0]
-        await settled()
-        assert {EndReason.CRASHED: 1} == endings(world)
-        assert 1 == len(world.nodes["node-a"].conns)
-        assert b"node-a:hi" == await echo(other)
-        assert b"node-a:hi" == await world.ask()
-        world.crashes = 1
+        await wait_all_tasks_blocked()
+        assert {EndReason.CRASHED: 1} == endings(service)
+        assert 1 == len(service.nodes["node-a"].conns)
+        assert b"node-a:hi" == await exchange(other)
+        assert b"node-a:hi" == await service.ask()
+        service.expected_crashes = 1
 
 
 async def test_a_crash_in_the_flow_log_touches_no_flow(autojump_clock: MockClock) -> None:
     """Bookkeeping is the last thing a client should die of."""
-    async with running(tcp_config(QA)) as world:
+    async with open_gateway(tcp_config(QA)) as service:
 
         def broken(record: object) -> None:
             raise Bug("in the flow log")
 
-        world.gateway.services.write_flow = broken
-        (other,) = await opened(world)
+        service.gateway.services.write_flow = broken
+        (other,) = await opened(service)
         for _ in range(3):
-            assert b"node-a:hi" == await world.ask()
-        await settled()
+            assert b"node-a:hi" == await service.ask()
+        await wait_all_tasks_blocked()
 
-        assert b"node-a:hi" == await echo(other)
-        world.crashes = 3
+        assert b"node-a:hi" == await exchange(other)
+        service.expected_crashes = 3 + 1  # the other's end
 
 
-@attrs.define(eq=False)
-class Fragile:
+class Fragile(Detour):
     """The gateway's network, with a bug that shows itself as often as a test wants."""
 
-    host: VirtualHost
-    accepts_break: int = 0
-    connects_break: int = 0
-    look_ups_break: int = 0
-
-    async def look_up(self, host: str) -> tuple[str, ...]:
-        return await self.host.look_up(host)
+    accepts_break = 0
+    connects_break = 0
 
     async def listen_tcp(self, address: Address) -> Acceptor:
-        return FragileAcceptor(self, await self.host.listen_tcp(address))
-
-    async def listen_udp(self, address: Address) -> DatagramPort:
-        return await self.host.listen_udp(address)
+        return FragileAcceptor(self, await super().listen_tcp(address))
 
     async def connect_tcp(self, address: Address, *, user_timeout: float = 0.0) -> Conn:
         if self.connects_break:
             self.connects_break -= 1
             raise Bug("in connect")
-        return await self.host.connect_tcp(address, user_timeout=user_timeout)
-
-    def begin_connect(self, address: Address, *, user_timeout: float = 0.0) -> Connecting:
-        return VirtualConnecting(lambda: self.connect_tcp(address, user_timeout=user_timeout))
-
-    def connect_udp(self, address: Address) -> DatagramConn:
-        return self.host.connect_udp(address)
+        return await super().connect_tcp(address, user_timeout=user_timeout)
 
 
 class FragileAcceptor:
@@ -184,13 +157,13 @@ class Breakable:
 async def test_a_crashed_forwarder_is_started_again_later_each_time(autojump_clock: MockClock) -> None:
     """The socket stays, so clients wait in the backlog; established flows notice nothing."""
     fragile = Breakable()
-    async with running(tcp_config(QA), through=fragile) as world:
-        (old,) = await opened(world)
+    async with open_gateway(tcp_config(QA), through=fragile) as service:
+        (old,) = await opened(service)
         fragile.breaks(accepts_break=3)
         for pause in (0.1, 0.2, 0.4):
             began = trio.current_time()
-            assert ("reset", began) == await ending(await world.connect())
-            waiting = await world.connect()
+            assert ("reset", began) == await ending(await service.connect())
+            waiting = await service.connect()
             await waiting.send_all(b"hi")
             if pause == 0.4:
                 assert b"node-a:hi" == await waiting.receive_some(1000)
@@ -198,85 +171,85 @@ async def test_a_crashed_forwarder_is_started_again_later_each_time(autojump_clo
             else:
                 waiting.abort()
                 await trio.sleep(pause)
-                await settled()
+                await wait_all_tasks_blocked()
 
-        assert b"node-a:hi" == await echo(old)
-        world.crashes = 3
+        assert b"node-a:hi" == await exchange(old)
+        service.expected_crashes = 3
 
 
 async def test_a_crash_of_the_forwarder_leaves_leases_and_the_drain(autojump_clock: MockClock) -> None:
     """Flows that began before the crash drain as if nothing had been."""
     fragile = Breakable()
-    async with running(tcp_config(QA, QB, drain_timeout=5.0), through=fragile) as world:
-        (old,) = await opened(world)
+    async with open_gateway(tcp_config(QA, QB, drain_timeout=5.0), through=fragile) as service:
+        (old,) = await opened(service)
         fragile.breaks(accepts_break=1)
-        await world.connect()
+        await service.connect()
         await trio.sleep(1.0)
-        await world.gateway.disable("node-a")
+        await service.disable("node-a")
 
         assert ("end of stream", 6.0) == await ending(old)
-        world.crashes = 1
+        service.expected_crashes = 1
 
 
 async def test_a_stop_during_the_back_off_does_not_wait_for_it(autojump_clock: MockClock) -> None:
     """The end of a gateway is not up to its crashed forwarder."""
     fragile = Breakable()
-    async with running(tcp_config(QA), through=fragile) as world:
-        (old,) = await opened(world)
+    async with open_gateway(tcp_config(QA), through=fragile) as service:
+        (old,) = await opened(service)
         fragile.breaks(accepts_break=8)
         for _ in range(8):
-            await world.connect()
+            await service.connect()
         await trio.sleep(15.0)
-        world.gateway.stop(100.0)
-        await settled()
+        service.gateway.stop(100.0)
+        await wait_all_tasks_blocked()
 
         with pytest.raises(ConnectRefused):
-            await world.connect()
-        assert b"node-a:hi" == await echo(old)
-        world.crashes = 8
+            await service.connect()
+        assert b"node-a:hi" == await exchange(old)
+        service.expected_crashes = 8
 
 
 async def test_a_crash_while_a_client_waits_for_its_node_resets_that_client(autojump_clock: MockClock) -> None:
     """Whatever broke, its slot is free again and the next client is served."""
     fragile = Breakable()
-    listener = attrs.evolve(TCP_LISTENER, max_connections=1)
-    async with running(tcp_config(QA, listeners=(listener,)), through=fragile) as world:
+    listener = attrs.evolve(TCP_DOOR, max_connections=1)
+    async with open_gateway(tcp_config(QA, listeners=(listener,)), through=fragile) as service:
         fragile.breaks(connects_break=1)
 
-        assert ("reset", 0.0) == await ending(await world.connect())
-        assert {EndReason.CRASHED: 1} == endings(world)
-        assert b"node-a:hi" == await world.ask()
-        world.crashes = 1
+        assert ("reset", 0.0) == await ending(await service.connect())
+        assert {EndReason.CRASHED: 1} == endings(service)
+        assert b"node-a:hi" == await service.ask()
+        service.expected_crashes = 1
 
 
 async def test_a_crashed_prober_is_started_again(autojump_clock: MockClock) -> None:
     """The verdict must not stand still for ever because a probe met a bug."""
     fragile = Breakable()
     node = attrs.evolve(QA, probe=ProbeKind.TCP)
-    async with running(tcp_config(node, QB), through=fragile) as world:
+    async with open_gateway(tcp_config(node, QB), through=fragile) as service:
         await trio.sleep(3.5)
-        assert Verdict.HEALTHY is health(world).verdict
+        assert Verdict.HEALTHY is service.health("node-a").verdict
         fragile.breaks(connects_break=1)
         await trio.sleep(1.0)
-        world.nodes["node-a"].kill()
+        service.nodes["node-a"].kill()
         await trio.sleep(3.0)
 
-        assert Verdict.UNHEALTHY is health(world).verdict
-        world.crashes = 1
+        assert Verdict.UNHEALTHY is service.health("node-a").verdict
+        service.expected_crashes = 1
 
 
 async def test_a_crash_of_one_listener_is_none_of_anothers(autojump_clock: MockClock) -> None:
     """Each listener restarts alone."""
     fragile = Breakable()
-    config = tcp_config(QA, listeners=(TCP_LISTENER, SECOND_LISTENER))
-    async with running(config, through=fragile) as world:
+    config = tcp_config(QA, listeners=(TCP_DOOR, SECOND_DOOR))
+    async with open_gateway(config, through=fragile) as service:
         fragile.breaks(accepts_break=1)
-        await ending(await world.connect())
-        (other,) = await opened(world, 1, SECOND_LISTENER.listen.port)
+        await ending(await service.connect())
+        (other,) = await opened(service, 1, SECOND_DOOR.listen.port)
 
-        assert b"node-a:hi" == await echo(other)
+        assert b"node-a:hi" == await exchange(other)
         assert 0.0 == trio.current_time()
-        world.crashes = 1
+        service.expected_crashes = 1
 
 
 async def test_a_crash_in_the_hub_comes_out_of_the_gateway(autojump_clock: MockClock) -> None:
@@ -289,18 +262,18 @@ async def test_a_crash_in_the_hub_comes_out_of_the_gateway(autojump_clock: MockC
 
     refused: list[str] = []
 
-    async def ask(world: World) -> None:
+    async def ask(service: VirtualGateway) -> None:
         try:
-            await world.gateway.disable("node-a")
+            await service.disable("node-a")
         except CommandRefused as error:
             refused.append(str(error))
 
     async with trio.open_nursery() as outside:
         with pytest.RaisesGroup(Bug, flatten_subgroups=True):
-            async with running(tcp_config(QA), network=network, observers=(broken,)) as world:
-                (conn,) = await opened(world)
-                outside.start_soon(ask, world)
-                outside.start_soon(ask, world)
+            async with open_gateway(tcp_config(QA), network=network, observers=(broken,)) as service:
+                (conn,) = await opened(service)
+                outside.start_soon(ask, service)
+                outside.start_soon(ask, service)
                 await trio.sleep_forever()
         assert "reset" != (await ending(conn))[0]
 

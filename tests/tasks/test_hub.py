@@ -5,7 +5,7 @@ import math
 import attrs
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sniffgate.errors import CommandRefused
 from sniffgate.state.events import Event, FailureKind, ForwardFailed, ForwardSucceeded, OperatorDisabled, ProbeFailed
@@ -14,8 +14,8 @@ from sniffgate.state.reducer import initial_state
 from sniffgate.tasks.board import Board
 from sniffgate.tasks.clock import Clock
 from sniffgate.tasks.hub import CHANNEL_SLOTS, Item, Reporter, run_hub
-from tests.tasks.tcp_world import QA, QB, TCP, health, settled, tcp_config
-from tests.tasks.world import running
+from sniffgate.testing import open_gateway
+from tests.tasks.configs import QA, QB, TCP, tcp_config
 
 A_TCP = Endpoint("node-a", TCP)
 
@@ -63,7 +63,7 @@ async def test_last_words_count_even_when_all_is_cancelled(autojump_clock: MockC
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(hub.run)
-            await settled()
+            await wait_all_tasks_blocked()
             scope.cancel()
             for _ in range(3):
                 hub.reporter.failed(A_TCP, FailureKind.REFUSED, "10.0.0.9")
@@ -82,7 +82,7 @@ async def test_failures_that_find_the_channel_full_travel_with_the_next(autojump
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hub.run)
-        await settled()
+        await wait_all_tasks_blocked()
         hub.reporter.failed(A_TCP, FailureKind.REFUSED, "10.0.0.9")
         hub.reports.close()
     assert [0, 0, 3] == [event.more for event in hub.told if isinstance(event, ForwardFailed)]
@@ -100,10 +100,10 @@ async def test_who_may_wait_waits_for_room(autojump_clock: MockClock) -> None:
     async with trio.open_nursery() as nursery:
         for number in range(10):
             nursery.start_soon(report, number)
-        await settled()
+        await wait_all_tasks_blocked()
         assert 1 == len(done)
         nursery.start_soon(hub.run)
-        await settled()
+        await wait_all_tasks_blocked()
         assert set(range(10)) == set(done)
         hub.reports.close()
     assert 10 == len(hub.told)
@@ -116,7 +116,7 @@ async def test_success_is_reported_only_where_it_changes_something(autojump_cloc
         hub.reporter.succeeded(A_TCP)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hub.run)
-        await settled()
+        await wait_all_tasks_blocked()
         assert [ForwardSucceeded] == [type(event) for event in hub.told]
         assert Verdict.HEALTHY is hub.board.state.health[A_TCP].verdict
         await trio.sleep(1.0)
@@ -132,7 +132,7 @@ async def test_what_is_remembered_of_endpoints_that_are_gone_is_forgotten(autoju
     hub.reporter.forget(set())
     async with trio.open_nursery() as nursery:
         nursery.start_soon(hub.run)
-        await settled()
+        await wait_all_tasks_blocked()
         hub.reporter.failed(A_TCP, FailureKind.REFUSED, "10.0.0.9")
         hub.reports.close()
 
@@ -142,26 +142,26 @@ async def test_what_is_remembered_of_endpoints_that_are_gone_is_forgotten(autoju
 async def test_a_flood_of_failing_flows_stops_nobody(autojump_clock: MockClock) -> None:
     """More refusals in one step than the channel holds: every client is served by the standby, and the node is out."""
     flood = CHANNEL_SLOTS + 201  # the hub, which waits, takes one straight away
-    async with running(tcp_config(QA, QB)) as world:
-        world.nodes["node-a"].refuse()
-        await settled()
+    async with open_gateway(tcp_config(QA, QB)) as service:
+        service.nodes["node-a"].refuse()
+        await wait_all_tasks_blocked()
         for _ in range(flood):
-            world.gateway.services.reporter.failed(A_TCP, FailureKind.REFUSED, "10.0.0.9")
-        assert 200 == world.gateway.services.reporter.overflowed
+            service.gateway.services.reporter.failed(A_TCP, FailureKind.REFUSED, "10.0.0.9")
+        assert 200 == service.gateway.services.reporter.overflowed
 
-        assert b"node-b:hi" == await world.ask()
-        assert Verdict.UNHEALTHY is health(world).verdict
-        await world.gateway.drain("node-a", math.inf)
+        assert b"node-b:hi" == await service.ask()
+        assert Verdict.UNHEALTHY is service.health("node-a").verdict
+        await service.drain("node-a", math.inf)
 
 
 async def test_many_clients_of_a_dead_node_at_once_are_all_served(autojump_clock: MockClock) -> None:
     """Their evidence goes through one channel; none of them waits for it."""
-    async with running(tcp_config(QA, QB)) as world:
-        world.nodes["node-a"].kill()
+    async with open_gateway(tcp_config(QA, QB)) as service:
+        service.nodes["node-a"].kill()
         answers: list[bytes] = []
 
         async def ask() -> None:
-            answers.append(await world.ask())
+            answers.append(await service.ask())
 
         async with trio.open_nursery() as nursery:
             for _ in range(100):
@@ -169,4 +169,4 @@ async def test_many_clients_of_a_dead_node_at_once_are_all_served(autojump_clock
 
         assert [b"node-b:hi"] * 100 == answers
         assert 0.0 == trio.current_time()
-        assert Verdict.UNHEALTHY is health(world).verdict
+        assert Verdict.UNHEALTHY is service.health("node-a").verdict

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import attrs
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sniffgate.address import Address
 from sniffgate.config.schema import Config
@@ -17,7 +17,7 @@ from sniffgate.state.reducer import initial_state, reduce
 from sniffgate.state.terms import LeaseKind
 from sniffgate.tasks.clock import Clock
 from sniffgate.tasks.leases import Lease, LeaseBook
-from tests.tasks.tcp_world import QA, QB, TCP, settled, tcp_config
+from tests.tasks.configs import QA, QB, TCP, tcp_config
 
 CONFIG: Config = tcp_config(QA, QB, drain_timeout=5.0)
 
@@ -75,7 +75,7 @@ async def test_flows_to_one_address_share_a_lease(autojump_clock: MockClock) -> 
         assert lease is at.lease()
         assert lease is not at.lease("node-b", address="10.0.0.2")
         assert lease is not at.lease(address="10.0.0.9", configured=Address("name.example", 7000))
-        await settled()
+        await wait_all_tasks_blocked()
         assert lease is at.lease()
 
 
@@ -85,9 +85,9 @@ async def test_a_flow_may_start_before_the_leases_keeper_has(autojump_clock: Moc
         lease = at.lease()
         assert at.start("early", lease)
         assert 1 == lease.flows
-        await settled()
+        await wait_all_tasks_blocked()
         at.leave.set()
-        await settled()
+        await wait_all_tasks_blocked()
         assert ["early"] == [name for name, _, _ in at.ended]
         assert 0 == lease.flows
 
@@ -111,7 +111,7 @@ async def test_a_retiring_lease_takes_no_new_flow(autojump_clock: MockClock) -> 
     async with desk() as at:
         old = at.lease()
         at.start("old", old)
-        await settled()
+        await wait_all_tasks_blocked()
         at.disable()
         at.state = reduce(at.state, OperatorEnabled(at=0.0, node="node-a"))  # not followed yet
         new = at.lease()
@@ -126,7 +126,7 @@ async def test_a_lease_that_is_back_in_use_takes_flows_again(autojump_clock: Moc
     async with desk() as at:
         lease = at.lease()
         at.start("one", lease)
-        await settled()
+        await wait_all_tasks_blocked()
         at.disable()
         at.enable()
 
@@ -141,7 +141,7 @@ async def test_a_lease_that_is_over_is_never_used_again(autojump_clock: MockCloc
     async with desk() as at:
         lease = at.lease()
         at.start("one", lease)
-        await settled()
+        await wait_all_tasks_blocked()
         at.disable()
         await trio.sleep(5.0)
         at.enable()
@@ -159,9 +159,9 @@ async def test_an_empty_lease_ends_as_soon_as_it_retires(autojump_clock: MockClo
     """After a drain a lease is empty, and an empty one has nothing to wait for."""
     async with desk() as at:
         lease = at.lease()
-        await settled()
+        await wait_all_tasks_blocked()
         at.disable()
-        await settled()
+        await wait_all_tasks_blocked()
 
         assert lease.is_over
         assert [] == list(at.book)
@@ -172,10 +172,10 @@ async def test_a_retiring_lease_ends_with_its_last_flow(autojump_clock: MockCloc
     async with desk() as at:
         lease = at.lease()
         at.start("one", lease)
-        await settled()
+        await wait_all_tasks_blocked()
         at.disable()
         at.leave.set()
-        await settled()
+        await wait_all_tasks_blocked()
 
         assert (0.0, True) == (trio.current_time(), lease.is_over)
 
@@ -196,7 +196,7 @@ async def test_the_end_of_a_listener_only_moves_closer(autojump_clock: MockClock
     async with desk() as at:
         lease = at.lease()
         at.start("one", lease)
-        await settled()
+        await wait_all_tasks_blocked()
         at.book.retire_all(8.0, EndReason.SHUTDOWN)
         at.book.retire_all(4.0, EndReason.SHUTDOWN)
         at.book.retire_all(math.inf, EndReason.DRAINED)
@@ -244,9 +244,9 @@ async def test_the_wait_for_named_leases_ends_with_the_first(autojump_clock: Moc
             found.set()
 
         at.keepers.start_soon(watch)
-        await settled()
+        await wait_all_tasks_blocked()
         assert not found.is_set()
         lease = at.lease(configured=Address("name.example", 7000))
-        await settled()
+        await wait_all_tasks_blocked()
         assert found.is_set()
         assert [lease] == at.book.named()

@@ -11,10 +11,10 @@ from trio.testing import MockClock
 from sniffgate.address import Address
 from sniffgate.config.schema import NodeConfig, ProbeKind, Strategy
 from sniffgate.state.model import Endpoint, Verdict
-from tests.tasks.looking import UDP_DOOR
-from tests.tasks.tcp_world import TCP, Endings, opened, tcp_config
-from tests.tasks.udp_world import UDP, ask, sessions
-from tests.tasks.world import A, B, C, World, config_for, running
+from sniffgate.testing import VirtualGateway, exchange, open_gateway
+from tests.tasks.configs import TCP, UDP, UDP_DOOR, A, B, C, config_for, tcp_config
+from tests.tasks.looking import Endings, opened
+from tests.tasks.udp_looking import sessions
 
 
 def asked(node: NodeConfig, **settings: object) -> NodeConfig:
@@ -23,11 +23,11 @@ def asked(node: NodeConfig, **settings: object) -> NodeConfig:
     return attrs.evolve(node, **words)  # type: ignore[arg-type]  # NodeConfig's own
 
 
-async def fallen(world: World, endpoint: Endpoint) -> float:
+async def fallen(service: VirtualGateway, endpoint: Endpoint) -> float:
     """Freezes a node and waits for the verdict; the time of it."""
-    world.nodes[endpoint.node].freeze()
+    service.nodes[endpoint.node].freeze()
     with trio.fail_after(60):
-        await world.gateway.wait_for(lambda state: state.health[endpoint].verdict is Verdict.UNHEALTHY)
+        await service.wait_for(lambda state: state.health[endpoint].verdict is Verdict.UNHEALTHY)
     return trio.current_time()
 
 
@@ -35,11 +35,11 @@ async def test_the_tcp_flows_of_a_member_that_falls_drain(autojump_clock: MockCl
     """To the second, though the set stays in use and no other node takes its place."""
     nodes = [asked(node, udp=None, probe=ProbeKind.TCP) for node in (A, B, C)]
     config = tcp_config(*nodes, drain_timeout=2.0, strategy=Strategy.ROUND_ROBIN)
-    async with running(config) as world, trio.open_nursery() as nursery:
+    async with open_gateway(config) as service, trio.open_nursery() as nursery:
         seen = Endings()
-        for number, conn in enumerate(await opened(world, 6)):
+        for number, conn in enumerate(await opened(service, 6)):
             nursery.start_soon(seen.watch, f"{'abc'[number % 3]}{number}", conn)
-        verdict = await fallen(world, Endpoint("node-b", TCP))
+        verdict = await fallen(service, Endpoint("node-b", TCP))
         await trio.sleep(60.0)
 
         assert {"b1", "b4"} == seen.seen.keys()
@@ -51,30 +51,30 @@ async def test_the_udp_sessions_of_a_member_that_falls_move(autojump_clock: Mock
     """At the verdict; the sessions of the healthy members keep their nodes and ports."""
     nodes = [asked(node, tcp=None, probe=ProbeKind.UDP) for node in (A, B, C)]
     config = config_for(*nodes, listeners=(UDP_DOOR,), strategy=Strategy.ROUND_ROBIN, udp_session_timeout=600.0)
-    async with running(config) as world:
-        for name in world.nodes:
-            world.nodes[name].reply = lambda data: data
-        conns = [world.datagrams() for _ in range(6)]
+    async with open_gateway(config) as service:
+        for name in service.nodes:
+            service.nodes[name].reply = lambda data: data
+        conns = [service.datagrams() for _ in range(6)]
         for conn in conns:
-            assert b"hi" == await ask(conn)
-        before = legs(world)
-        await fallen(world, Endpoint("node-b", UDP))
+            assert b"hi" == await exchange(conn)
+        before = legs(service)
+        await fallen(service, Endpoint("node-b", UDP))
         await trio.sleep(0.001)
 
-        after = legs(world)
-        assert [2, 2, 2] == [count(before, name) for name in world.nodes]
-        assert [3, 0, 3] == [count(after, name) for name in world.nodes]
+        after = legs(service)
+        assert [2, 2, 2] == [count(before, name) for name in service.nodes]
+        assert [3, 0, 3] == [count(after, name) for name in service.nodes]
         assert {each for each in before if before[each][0] != "node-b"} == {
             each for each in before if before[each] == after[each]
         }
         for conn in conns:
-            assert b"hi" == await ask(conn)
+            assert b"hi" == await exchange(conn)
 
 
-def legs(world: World) -> dict[Address, tuple[str, Address]]:
+def legs(service: VirtualGateway) -> dict[Address, tuple[str, Address]]:
     """By client, its node and the port that it is reached from."""
     return {
-        each.client: (each.leg.endpoint.node, each.leg.conn.local) for each in sessions(world) if each.leg is not None
+        each.client: (each.leg.endpoint.node, each.leg.conn.local) for each in sessions(service) if each.leg is not None
     }
 
 

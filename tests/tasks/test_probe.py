@@ -13,8 +13,8 @@ from sniffgate.errors import LocalShortage, NameUnresolved, SniffgateError
 from sniffgate.net.ports import Conn, DatagramPort
 from sniffgate.state.model import Endpoint
 from sniffgate.tasks.probe import Bad, Good, ProbeResult, ProbeSpec, Shortage, Silent, probe_once, run_probe, spec_for
+from sniffgate.testing import VirtualNetwork
 from sniffgate.testing.trace import Fate, Kind
-from sniffgate.testing.virtual import VirtualNetwork
 
 A, B, C = (Address(f"10.0.0.{number}", 7000) for number in (1, 2, 3))
 APP = Address("app.test", 7000)

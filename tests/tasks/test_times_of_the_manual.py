@@ -9,8 +9,8 @@ from trio.testing import MockClock
 
 from sniffgate.config.schema import GlobalConfig, Transport
 from sniffgate.state.model import Endpoint, Verdict
-
-from .world import A, B, World, config_for, running
+from sniffgate.testing import VirtualGateway, open_gateway
+from tests.tasks.configs import A, B, config_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "failover.md"
 RULES = GlobalConfig()
@@ -27,16 +27,16 @@ def silence() -> float:
     return RULES.probe_fast_interval + steps(RULES.failure_threshold - 2) + RULES.probe_timeout
 
 
-async def wait_for_verdict(world: World, verdict: Verdict) -> None:
+async def wait_for_verdict(service: VirtualGateway, verdict: Verdict) -> None:
     endpoint = Endpoint("node-a", Transport.TCP)
-    await world.gateway.wait_for(lambda state: state.health[endpoint].verdict is verdict)
+    await service.wait_for(lambda state: state.health[endpoint].verdict is verdict)
 
 
-async def wait_for_next_probe(world: World) -> float:
+async def wait_for_next_probe(service: VirtualGateway) -> float:
     """Returns the time of a probe's result: the worst moment for something to happen is just after it."""
     endpoint = Endpoint("node-a", Transport.TCP)
-    seen = world.gateway.state.health[endpoint].last_probe_at
-    await world.gateway.wait_for(lambda state: state.health[endpoint].last_probe_at != seen)
+    seen = service.state.health[endpoint].last_probe_at
+    await service.wait_for(lambda state: state.health[endpoint].last_probe_at != seen)
     return trio.current_time()
 
 
@@ -54,39 +54,39 @@ def test_the_worst_cases_on_the_failover_page_are_those_of_the_defaults() -> Non
 
 async def test_a_refusing_node_is_out_and_back_when_the_failover_page_says(autojump_clock: MockClock) -> None:
     """Both in the worst case: just after a probe."""
-    async with running(config_for(A, B)) as world:
-        await wait_for_verdict(world, Verdict.HEALTHY)
-        died = await wait_for_next_probe(world)
-        world.nodes["node-a"].kill()
-        await wait_for_verdict(world, Verdict.UNHEALTHY)
+    async with open_gateway(config_for(A, B)) as service:
+        await wait_for_verdict(service, Verdict.HEALTHY)
+        died = await wait_for_next_probe(service)
+        service.nodes["node-a"].kill()
+        await wait_for_verdict(service, Verdict.UNHEALTHY)
         assert EXACT(RULES.probe_interval + steps(RULES.failure_threshold - 1)) == trio.current_time() - died
 
         await trio.sleep(10)
-        returned = await wait_for_next_probe(world)
-        world.nodes["node-a"].recover()
-        await wait_for_verdict(world, Verdict.HEALTHY)
+        returned = await wait_for_next_probe(service)
+        service.nodes["node-a"].recover()
+        await wait_for_verdict(service, Verdict.HEALTHY)
         assert EXACT(RULES.probe_interval + steps(RULES.success_threshold - 1)) == trio.current_time() - returned
 
 
 async def test_a_silent_node_is_out_when_the_failover_page_says(autojump_clock: MockClock) -> None:
     """In about one timeout, not in as many as the threshold."""
-    async with running(config_for(A, B)) as world:
-        await wait_for_verdict(world, Verdict.HEALTHY)
-        died = await wait_for_next_probe(world)
-        world.nodes["node-a"].black_hole()
-        await wait_for_verdict(world, Verdict.UNHEALTHY)
+    async with open_gateway(config_for(A, B)) as service:
+        await wait_for_verdict(service, Verdict.HEALTHY)
+        died = await wait_for_next_probe(service)
+        service.nodes["node-a"].black_hole()
+        await wait_for_verdict(service, Verdict.UNHEALTHY)
 
         assert EXACT(RULES.probe_interval + silence()) == trio.current_time() - died
 
 
 async def test_a_client_makes_a_refusing_node_be_out_at_once(autojump_clock: MockClock) -> None:
     """The client itself is served by the standby without a delay, and the probes are told."""
-    async with running(config_for(A, B)) as world:
-        await wait_for_verdict(world, Verdict.HEALTHY)
-        died = await wait_for_next_probe(world)
-        world.nodes["node-a"].kill()
+    async with open_gateway(config_for(A, B)) as service:
+        await wait_for_verdict(service, Verdict.HEALTHY)
+        died = await wait_for_next_probe(service)
+        service.nodes["node-a"].kill()
 
-        assert b"node-b:hi" == await world.ask()
+        assert b"node-b:hi" == await service.ask()
         assert died == trio.current_time()
-        await wait_for_verdict(world, Verdict.UNHEALTHY)
+        await wait_for_verdict(service, Verdict.UNHEALTHY)
         assert EXACT(steps(RULES.failure_threshold - 1)) == trio.current_time() - died

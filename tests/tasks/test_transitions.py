@@ -13,8 +13,8 @@ from sniffgate.address import Address
 from sniffgate.config.schema import Failback, ProbeKind, pool_from
 from sniffgate.errors import CommandRefused, PeerReset
 from sniffgate.state.model import Endpoint, Mark, RouteKey, State, SwitchReason, Verdict
-from tests.tasks.looking import TCP, TCP_DOOR, at, exact, has, when, with_nodes
-from tests.tasks.world import A, B, World, config_for, running
+from sniffgate.testing import VirtualGateway, exact, has, open_gateway, when
+from tests.tasks.configs import TCP, TCP_DOOR, A, B, config_for, with_nodes
 
 A_TCP = Endpoint("node-a", TCP)
 DOORS = (TCP_DOOR,)
@@ -33,22 +33,22 @@ async def test_a_failover_and_a_failback_are_four_lines_each_said_once(
 ) -> None:
     """Verdict and switch, both ways; the evidence stands beside them."""
     caplog.set_level(INFO)
-    async with running(config_for(A, B, listeners=DOORS)) as world:
-        await at(3.5)
+    async with open_gateway(config_for(A, B, listeners=DOORS)) as service:
+        await trio.sleep_until(3.5)
         assert [
             (INFO, "node-a/tcp is healthy (was unknown)"),
             (INFO, "node-b/tcp is healthy (was unknown)"),
         ] == sorted(said(caplog))
-        world.nodes["node-a"].kill(TCP)
-        await at(10.5)
-        epoch = world.gateway.state.epoch
+        service.nodes["node-a"].kill(TCP)
+        await trio.sleep_until(10.5)
+        epoch = service.state.epoch
         evidence = "node-a/tcp unhealthy by probes (connection refused)"
         assert [
             (WARNING, "node-a/tcp is unhealthy (was healthy): connection refused"),
             (WARNING, f"default/tcp: node-a -> node-b (failover, epoch {epoch}): {evidence}"),
         ] == [line for line in said(caplog) if "/udp" not in line[1]]
-        world.nodes["node-a"].recover()
-        await at(60.0)
+        service.nodes["node-a"].recover()
+        await trio.sleep_until(60.0)
         lines = [line for line in said(caplog) if "/udp" not in line[1]]
         assert (INFO, "node-a/tcp is healthy (was unhealthy)") == lines[0]
         assert lines[1][1].startswith(f"default/tcp: node-b -> node-a (failback, epoch {epoch + 1})")
@@ -60,18 +60,24 @@ async def test_every_wish_of_the_operator_is_said_once(
 ) -> None:
     """Who reads the log later must know that it was a hand."""
     caplog.set_level(INFO)
-    async with running(config_for(A, B, listeners=DOORS)) as world:
-        await at(0.5)
+    async with open_gateway(config_for(A, B, listeners=DOORS)) as service:
+        await trio.sleep_until(0.5)
         said(caplog)
         wishes: list[tuple[int, str]] = []
         asked: tuple[tuple[Callable[[], Awaitable[State]], str], ...] = (
-            (lambda: world.gateway.disable("node-a"), "node-a: disabled by the operator"),
-            (lambda: world.gateway.enable("node-a"), "node-a: as configured"),
-            (lambda: world.gateway.drain("node-a", 5.0), "node-a: disabled by the operator, draining for at most 5 s"),
-            (lambda: world.gateway.drain("node-a", math.inf), "node-a: disabled by the operator, draining without end"),
-            (lambda: world.gateway.enable("node-a"), "node-a: as configured"),
-            (lambda: world.gateway.mark("node-b", Mark.DOWN), "node-b: marked down by the operator"),
-            (lambda: world.gateway.mark("node-b", None), "node-b: as configured"),
+            (lambda: service.disable("node-a"), "node-a: disabled by the operator"),
+            (lambda: service.enable("node-a"), "node-a: as configured"),
+            (
+                lambda: service.drain("node-a", 5.0),
+                "node-a: disabled by the operator, draining for at most 5 s",
+            ),
+            (
+                lambda: service.drain("node-a", math.inf),
+                "node-a: disabled by the operator, draining without end",
+            ),
+            (lambda: service.enable("node-a"), "node-a: as configured"),
+            (lambda: service.mark("node-b", Mark.DOWN), "node-b: marked down by the operator"),
+            (lambda: service.mark("node-b", None), "node-b: as configured"),
         )
         for ask, words in asked:
             await ask()
@@ -86,29 +92,29 @@ async def test_pins_are_said_when_they_come_change_and_go(
 ) -> None:
     """By the operator's hand quietly; overruled by a failure with a warning."""
     caplog.set_level(INFO)
-    async with running(config_for(A, B, listeners=DOORS)) as world:
+    async with open_gateway(config_for(A, B, listeners=DOORS)) as service:
 
         def pins() -> list[tuple[int, str]]:
             return [line for line in said(caplog) if "pin" in line[1] and line[1].startswith("default/tcp")]
 
-        await at(0.5)
+        await trio.sleep_until(0.5)
         pins()
-        await world.gateway.switch("node-b", TCP)
+        await service.switch("node-b", TCP)
         assert [(INFO, "default/tcp: pinned to node-b")] == pins()
-        await world.gateway.switch("node-a", TCP)
+        await service.switch("node-a", TCP)
         assert [(INFO, "default/tcp: pinned to node-a")] == pins()
-        await world.gateway.switch("node-a", TCP)
-        await at(5.0)
+        await service.switch("node-a", TCP)
+        await trio.sleep_until(5.0)
         assert [] == pins()
-        await world.gateway.release()
+        await service.release()
         assert [(INFO, "default/tcp: the pin on node-a is released by the operator")] == pins()
-        await world.gateway.switch("node-a", TCP)
+        await service.switch("node-a", TCP)
         pins()
-        world.nodes["node-a"].kill()
-        await when(world, has("node-a", Verdict.UNHEALTHY))
+        service.nodes["node-a"].kill()
+        await when(service, has("node-a", Verdict.UNHEALTHY))
         assert [(WARNING, "default/tcp: the pin on node-a is released")] == pins()
         with pytest.raises(CommandRefused):
-            await world.gateway.switch("node-a", TCP)
+            await service.switch("node-a", TCP)
         assert [] == pins()
 
 
@@ -118,21 +124,19 @@ async def test_a_reload_says_who_is_new_and_what_switched(
     """And nothing of what stayed, nor of the wishes about who went."""
     caplog.set_level(INFO)
     config = config_for(A, B, listeners=DOORS)
-    async with running(config) as world:
-        await at(0.5)
-        await world.gateway.disable("node-a")
+    async with open_gateway(config) as service:
+        await trio.sleep_until(0.5)
+        await service.disable("node-a")
         said(caplog)
-        await world.gateway.apply(with_nodes(config, B))
-        await world.gateway.apply(with_nodes(config, B))
+        await service.apply(with_nodes(config, B))
+        await service.apply(with_nodes(config, B))
         assert [] == said(caplog)
-        await world.gateway.apply(config)
+        await service.apply(config)
         assert [(INFO, "node-a/tcp is new"), (INFO, "node-a/udp is new")] == said(caplog)
-        await at(10.0)
+        await trio.sleep_until(10.0)
         lines = said(caplog)
         assert (INFO, "node-a/tcp is healthy (was unknown)") == lines[0]
-        assert f"default/tcp: node-b -> node-a (reload, epoch {world.gateway.state.epoch})" in [
-            text for _, text in lines
-        ]
+        assert f"default/tcp: node-b -> node-a (reload, epoch {service.state.epoch})" in [text for _, text in lines]
 
 
 async def test_hundreds_of_active_nodes_make_no_line_of_hundreds(
@@ -144,10 +148,10 @@ async def test_hundreds_of_active_nodes_make_no_line_of_hundreds(
         attrs.evolve(A, name=f"node-{number:03}", udp=None, tcp=Address("10.0.0.1", number), probe=ProbeKind.NONE)
         for number in range(1, 501)
     ]
-    async with running(config_for(nodes[0], listeners=DOORS)) as world:
-        await world.gateway.apply(config_for(*nodes, listeners=DOORS))
+    async with open_gateway(config_for(nodes[0], listeners=DOORS)) as service:
+        await service.apply(config_for(*nodes, listeners=DOORS))
         said(caplog)
-        await world.gateway.mark("node-002", Mark.DOWN)
+        await service.mark("node-002", Mark.DOWN)
 
         few = "node-001, node-003, node-004 and 496 more"
         assert f"default/tcp: node-001, node-002, node-003 and 497 more -> {few} (operator, epoch 3)" in [
@@ -160,43 +164,43 @@ async def test_nothing_is_logged_while_nothing_changes(
 ) -> None:
     """An hour of probes is no news."""
     caplog.set_level(INFO)
-    async with running(config_for(A, B)) as world:
-        await at(1.0)
+    async with open_gateway(config_for(A, B)) as service:
+        await trio.sleep_until(1.0)
         said(caplog)
-        await at(600.0)
+        await trio.sleep_until(600.0)
 
         assert [] == said(caplog)
-        assert Verdict.HEALTHY is world.gateway.state.health[next(iter(world.gateway.state.health))].verdict
+        assert Verdict.HEALTHY is service.state.health[next(iter(service.state.health))].verdict
 
 
 async def test_ten_minutes_of_trouble_fill_no_disk(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     """Every node is dead and clients go on trying: the log grows with changes, not with them."""
     caplog.set_level(INFO)
-    async with running(config_for(A, B)) as world:
-        await at(1.0)
+    async with open_gateway(config_for(A, B)) as service:
+        await trio.sleep_until(1.0)
         said(caplog)
-        world.nodes["node-a"].kill()
-        world.nodes["node-b"].kill()
-        with world.datagrams() as client:
+        service.nodes["node-a"].kill()
+        service.nodes["node-b"].kill()
+        with service.datagrams() as client:
             for _ in range(1200):
                 client.send_nowait(b"x")
-                with await world.connect() as conn, pytest.raises(PeerReset):
+                with await service.connect() as conn, pytest.raises(PeerReset):
                     await conn.receive_some(100)
                 await trio.sleep(0.5)
 
         lines = said(caplog)
         assert 20 >= len(lines), lines[:40]
-        assert 1200 * 2 >= len(world.flows)  # the flow log: a line for each client that failed
+        assert 1200 * 2 >= len(service.flow_log)  # the flow log: a line for each client that failed
 
 
 # --- whole stories --------------------------------------------------------------------------------
 
 
-def switches(world: World) -> list[tuple[float, str, SwitchReason]]:
+def switches(service: VirtualGateway) -> list[tuple[float, str, SwitchReason]]:
     """Each change of the TCP route since the start: when, to whom, why."""
     return [
         (exact(each.at), ",".join(each.after), each.reason)
-        for each in world.gateway.state.switches
+        for each in service.state.switches
         if each.route == RouteKey("default", TCP) and each.reason is not SwitchReason.START
     ]
 
@@ -208,31 +212,33 @@ def has_failed(times: int) -> Callable[[State], bool]:
 
 async def test_single_failures_by_script_move_nobody(autojump_clock: MockClock) -> None:
     """Ok, ok, fail, ok, for ever: no three failures follow one another."""
-    async with running(config_for(A, B, listeners=DOORS)) as world:
+    async with open_gateway(config_for(A, B, listeners=DOORS)) as service:
         for failures in (1, 2) * 10:
             await trio.sleep(1.5)
-            world.nodes["node-a"].refuse()
-            await when(world, has_failed(failures))
-            world.nodes["node-a"].recover()
+            service.nodes["node-a"].refuse()
+            await when(service, has_failed(failures))
+            service.nodes["node-a"].recover()
         await trio.sleep(5.0)
 
-        assert (30, 0) == (world.gateway.state.health[A_TCP].probe_fail, len(switches(world)))
+        assert (30, 0) == (service.state.health[A_TCP].probe_fail, len(switches(service)))
 
 
 async def test_a_node_two_seconds_up_and_two_down_for_a_minute_switches_as_computed(
     autojump_clock: MockClock,
 ) -> None:
     """Down at 2, 6, ...: three failed probes in a tenth of a second, then two good ones in half of that."""
-    async with running(config_for(A, B, listeners=DOORS)) as world:
+    async with open_gateway(config_for(A, B, listeners=DOORS)) as service:
         for round_ in range(15):
-            await at(2.0 + 4.0 * round_)
-            world.nodes["node-a"].kill()
-            await at(4.0 + 4.0 * round_)
-            world.nodes["node-a"].recover()
-        await at(64.0)
+            await trio.sleep_until(2.0 + 4.0 * round_)
+            service.nodes["node-a"].kill()
+            await trio.sleep_until(4.0 + 4.0 * round_)
+            service.nodes["node-a"].recover()
+        await trio.sleep_until(64.0)
 
-        assert 30 == len(switches(world))
-        assert [(2.15, "node-b", SwitchReason.FAILOVER), (4.20, "node-a", SwitchReason.FAILBACK)] == switches(world)[:2]
+        assert 30 == len(switches(service))
+        assert [(2.15, "node-b", SwitchReason.FAILOVER), (4.20, "node-a", SwitchReason.FAILBACK)] == switches(service)[
+            :2
+        ]
 
 
 @pytest.mark.parametrize("delay", [3.0, 30.0])
@@ -241,48 +247,48 @@ async def test_a_failback_waits_until_the_node_has_been_healthy_for_its_delay(
 ) -> None:
     """Unrelated reloads do not start the count anew."""
     config = config_for(A, B, listeners=DOORS, failback_delay=delay)
-    async with running(config) as world:
-        await at(2.0)
-        world.nodes["node-a"].kill()
-        await at(4.0)
-        world.nodes["node-a"].recover()
-        back = await when(world, has("node-a", Verdict.HEALTHY))
-        await at(back + 1.0)
-        await world.gateway.apply(with_nodes(config, A, attrs.evolve(B, remark="x")))
-        await at(100.0)
+    async with open_gateway(config) as service:
+        await trio.sleep_until(2.0)
+        service.nodes["node-a"].kill()
+        await trio.sleep_until(4.0)
+        service.nodes["node-a"].recover()
+        back = await when(service, has("node-a", Verdict.HEALTHY))
+        await trio.sleep_until(back + 1.0)
+        await service.apply(with_nodes(config, A, attrs.evolve(B, remark="x")))
+        await trio.sleep_until(100.0)
 
         assert [
             (2.15, "node-b", SwitchReason.FAILOVER),
             (exact(back + delay), "node-a", SwitchReason.FAILBACK),
-        ] == switches(world)
+        ] == switches(service)
 
 
 async def test_with_a_delay_a_flapping_node_is_left_once(autojump_clock: MockClock) -> None:
     """It never holds healthy long enough."""
-    async with running(config_for(A, B, listeners=DOORS, failback_delay=5.0)) as world:
+    async with open_gateway(config_for(A, B, listeners=DOORS, failback_delay=5.0)) as service:
         for round_ in range(15):
-            await at(2.0 + 4.0 * round_)
-            world.nodes["node-a"].kill()
-            await at(4.0 + 4.0 * round_)
-            world.nodes["node-a"].recover()
-        await at(62.0)
+            await trio.sleep_until(2.0 + 4.0 * round_)
+            service.nodes["node-a"].kill()
+            await trio.sleep_until(4.0 + 4.0 * round_)
+            service.nodes["node-a"].recover()
+        await trio.sleep_until(62.0)
 
-        assert [(2.15, "node-b", SwitchReason.FAILOVER)] == switches(world)
+        assert [(2.15, "node-b", SwitchReason.FAILOVER)] == switches(service)
 
 
 async def test_manual_failback_waits_for_the_operator(autojump_clock: MockClock) -> None:
     """However long the better node has been well."""
-    async with running(config_for(A, B, listeners=DOORS, failback=Failback.MANUAL)) as world:
-        await at(2.0)
-        world.nodes["node-a"].kill()
-        await at(4.0)
-        world.nodes["node-a"].recover()
-        await at(600.0)
-        assert b"node-b:hi" == await world.ask()
-        await world.gateway.release()
+    async with open_gateway(config_for(A, B, listeners=DOORS, failback=Failback.MANUAL)) as service:
+        await trio.sleep_until(2.0)
+        service.nodes["node-a"].kill()
+        await trio.sleep_until(4.0)
+        service.nodes["node-a"].recover()
+        await trio.sleep_until(600.0)
+        assert b"node-b:hi" == await service.ask()
+        await service.release()
 
-        assert b"node-a:hi" == await world.ask()
-        assert [(2.15, "node-b"), (600.0, "node-a")] == [each[:2] for each in switches(world)]
+        assert b"node-a:hi" == await service.ask()
+        assert [(2.15, "node-b"), (600.0, "node-a")] == [each[:2] for each in switches(service)]
 
 
 async def test_sessions_on_the_standby_live_for_the_failback_drain_after_the_failback(
@@ -290,22 +296,22 @@ async def test_sessions_on_the_standby_live_for_the_failback_drain_after_the_fai
 ) -> None:
     """No split system for ever, and no cut without warning."""
     pool = pool_from(config_for().globals, "default", failback_drain_timeout=7.0)
-    async with running(config_for(A, B, pools=(pool,), listeners=DOORS)) as world:
-        await at(2.0)
-        world.nodes["node-a"].kill()
-        await at(3.0)
-        conns = [await world.connect() for _ in range(20)]
+    async with open_gateway(config_for(A, B, pools=(pool,), listeners=DOORS)) as service:
+        await trio.sleep_until(2.0)
+        service.nodes["node-a"].kill()
+        await trio.sleep_until(3.0)
+        conns = [await service.connect() for _ in range(20)]
         for conn in conns:
             await conn.send_all(b"x")
             assert b"node-b:x" == await conn.receive_some(100)
-        await at(4.0)
-        world.nodes["node-a"].recover()
-        back = await when(world, has("node-a", Verdict.HEALTHY))
-        await at(back + 6.9)
+        await trio.sleep_until(4.0)
+        service.nodes["node-a"].recover()
+        back = await when(service, has("node-a", Verdict.HEALTHY))
+        await trio.sleep_until(back + 6.9)
         for conn in conns:
             await conn.send_all(b"y")
             assert b"node-b:y" == await conn.receive_some(100)
-            assert b"node-a:hi" == await world.ask()
+            assert b"node-a:hi" == await service.ask()
         for conn in conns:
             assert b"" == await conn.receive_some(100)
             assert exact(back + 7.0) == exact(trio.current_time())
@@ -314,19 +320,19 @@ async def test_sessions_on_the_standby_live_for_the_failback_drain_after_the_fai
 async def test_a_node_that_passes_probes_and_fails_clients_stays_out_ever_longer(autojump_clock: MockClock) -> None:
     """It resets every real session: each ejection lasts twice the one before."""
     node = attrs.evolve(A, probe=ProbeKind.AUTO)
-    async with running(config_for(node, B, listeners=DOORS, eject_time=2.0)) as world:
-        await at(1.0)
+    async with open_gateway(config_for(node, B, listeners=DOORS, eject_time=2.0)) as service:
+        await trio.sleep_until(1.0)
         out: list[float] = []
         for _ in range(4):
-            while world.gateway.state.routes[RouteKey("default", TCP)].active == ("node-a",):
-                with await world.connect() as conn:
+            while service.state.routes[RouteKey("default", TCP)].active == ("node-a",):
+                with await service.connect() as conn:
                     await wait_all_tasks_blocked()
-                    world.nodes["node-a"].reset_clients()
+                    service.nodes["node-a"].reset_clients()
                     with pytest.raises(PeerReset):
                         await conn.receive_some(100)
                     await wait_all_tasks_blocked()
             began = trio.current_time()
-            await when(world, lambda state: state.routes[RouteKey("default", TCP)].active == ("node-a",))
+            await when(service, lambda state: state.routes[RouteKey("default", TCP)].active == ("node-a",))
             out.append(exact(trio.current_time() - began))
 
         assert [2.0, 4.0, 8.0, 16.0] == out

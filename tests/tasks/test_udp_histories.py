@@ -13,11 +13,9 @@ from sniffgate.address import Address
 from sniffgate.config.schema import NodeConfig, ProbeKind
 from sniffgate.errors import CommandRefused
 from sniffgate.net.ports import DatagramConn
-from sniffgate.testing.backends import Node
-from sniffgate.testing.virtual import VirtualNetwork
-from tests.tasks.looking import UDP_DOOR, with_nodes
-from tests.tasks.udp_world import UDP, in_progress, sessions, udp_listener, upstream_sockets
-from tests.tasks.world import A, B, C, World, config_for, running
+from sniffgate.testing import Node, VirtualGateway, VirtualNetwork, open_gateway
+from tests.tasks.configs import UDP, UDP_DOOR, A, B, C, config_for, with_nodes
+from tests.tasks.udp_looking import in_progress, sessions, udp_listener, upstream_sockets
 
 CLIENTS = 4
 LONG, IDLE, DRAIN = 1200, 5.0, 3.0
@@ -45,7 +43,7 @@ actions = st.one_of(
 class History:
     """One gateway, its clients and all that they have sent."""
 
-    world: World
+    service: VirtualGateway
     network: VirtualNetwork
     nodes: dict[str, Node]
     conns: list[DatagramConn]
@@ -53,7 +51,7 @@ class History:
 
     async def act(self, action: tuple[object, ...]) -> None:
         """Does one thing, without waiting for what follows from it."""
-        gateway = self.world.gateway
+        gateway = self.service.gateway
         match action:
             case ("send", int(client), int(size)):
                 self.send(client, size)
@@ -82,8 +80,8 @@ class History:
 
     def check(self) -> None:
         """What holds at every moment."""
-        table = sessions(self.world)
-        assert len(table) == udp_listener(self.world)._slots.held == self.world.gateway.services.flow_slots.held
+        table = sessions(self.service)
+        assert len(table) == udp_listener(self.service)._slots.held == self.service.gateway.services.flow_slots.held
         for session in table:
             assert not session.ended
             assert session.opening or session.leg is not None, "nobody looks for a leg"
@@ -120,10 +118,10 @@ async def play(history: list[tuple[object, ...]], rebind: bool, fail_open: bool)
         eject_time_max=2.0,
     )
     with trio.fail_after(LONG):
-        async with running(config, network=network) as world:
-            named: Node = await world.nursery.start(Node(network, "node-c", "10.0.0.3", tcp=None).serve)
-            conns = [world.datagrams() for _ in range(CLIENTS)]
-            game = History(world, network, {**world.nodes, "node-c": named}, conns)
+        async with open_gateway(config, network=network) as service:
+            named: Node = await service.nursery.start(Node(network, "node-c", "10.0.0.3", tcp=None).serve)
+            conns = [service.datagrams() for _ in range(CLIENTS)]
+            game = History(service, network, {**service.nodes, "node-c": named}, conns)
             for action in history:
                 await game.act(action)
                 game.check()
@@ -131,7 +129,7 @@ async def play(history: list[tuple[object, ...]], rebind: bool, fail_open: bool)
             await serve_everyone(game)
             await trio.sleep(IDLE + DRAIN)
 
-            assert 0 == upstream_sockets(world) == in_progress(world) == len(sessions(world))
+            assert 0 == upstream_sockets(service) == in_progress(service) == len(sessions(service))
             game.check()
 
 
@@ -141,7 +139,7 @@ async def recover(game: History) -> None:
     game.check()
     received = game.received()
     assert not [data for data, times in received.items() if times > 1]
-    assert len(game.sent) == len(received) + sum(game.world.gateway.ledger.dropped_datagrams.values())
+    assert len(game.sent) == len(received) + sum(game.service.gateway.ledger.dropped_datagrams.values())
     await game.act(("reload", set(NAMES)))
     for name in NAMES:
         await game.act(("recover", name))

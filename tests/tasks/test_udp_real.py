@@ -15,9 +15,10 @@ from sniffgate.config.schema import Config, ListenerConfig, NodeConfig, ProbeKin
 from sniffgate.net.ports import DatagramConn, DatagramPort
 from sniffgate.net.sockets import SocketNetwork
 from sniffgate.tasks.gateway import Gateway
+from sniffgate.testing import exchange
 from tests.net.namespace import run_isolated
-from tests.tasks.udp_world import Failures, ask
-from tests.tasks.world import config_for
+from tests.tasks.configs import config_for
+from tests.tasks.udp_looking import Failures
 
 pytestmark = pytest.mark.realnet
 
@@ -100,7 +101,7 @@ async def test_datagrams_of_every_size_pass_whole_both_ways() -> None:
         with world.client() as conn:
             for size in (0, 1, 512, 520, 1472, 1473, 2048, 8192, 9000, 16384, 65506, 65507):
                 payload = bytes((number * 7 + 1) % 251 for number in range(size))
-                assert payload == await ask(conn, payload)
+                assert payload == await exchange(conn, payload)
 
         assert 1 == len({client for _, client in world.nodes["node-a"].received})
 
@@ -124,17 +125,17 @@ async def test_a_reply_leaves_from_the_address_the_client_wrote_to() -> None:
     async with real_world("127.0.0.1", listen="0.0.0.0") as world:
         for host in ("127.0.0.1", "127.0.0.2"):
             with world.client(host) as conn:
-                assert b"node-a:hi" == await ask(conn)
+                assert b"node-a:hi" == await exchange(conn)
 
 
 async def test_families_mix() -> None:
     """An IPv6 client is served by an IPv4 node, and the other way round."""
     async with real_world("127.0.0.1", listen="::1") as world:
         with world.client("::1") as conn:
-            assert b"node-a:hi" == await ask(conn)
+            assert b"node-a:hi" == await exchange(conn)
     async with real_world("::1") as world:
         with world.client() as conn:
-            assert b"node-a:hi" == await ask(conn)
+            assert b"node-a:hi" == await exchange(conn)
 
 
 async def test_both_families_reach_a_listener_on_every_address() -> None:
@@ -142,7 +143,7 @@ async def test_both_families_reach_a_listener_on_every_address() -> None:
     async with real_world("127.0.0.1", listen="") as world:
         for host in ("127.0.0.1", "127.0.0.2", "::1"):
             with world.client(host) as conn:
-                assert b"node-a:hi" == await ask(conn)
+                assert b"node-a:hi" == await exchange(conn)
 
 
 async def test_a_steady_stream_loses_at_most_one_datagram_when_its_node_is_killed() -> None:
@@ -181,7 +182,7 @@ async def test_a_refused_datagram_of_any_size_is_sent_again_once_and_whole(host:
         sent += [bytes((number * 7 + size) % 251 for number in range(size)) for size in (limit + 1, 9000, 65507)]
         for payload in sent:
             with world.client() as conn:
-                assert payload == await ask(conn, payload)
+                assert payload == await exchange(conn, payload)
 
         assert sent == [data for data, _ in world.nodes["node-b"].received]
         assert not world.gateway.ledger.dropped_datagrams
@@ -192,14 +193,14 @@ async def test_three_refused_clients_move_the_others() -> None:
     async with real_world("127.0.0.1", "127.0.0.1") as world:
         conns = [world.client() for _ in range(6)]
         for conn in conns:
-            await ask(conn)
+            await exchange(conn)
         world.nodes["node-a"].kill()
         for conn in conns[:3]:
-            assert b"node-b:hi" == await ask(conn)
+            assert b"node-b:hi" == await exchange(conn)
         await world.gateway.wait_for(lambda state: next(iter(state.routes.values())).active == ("node-b",))
         await trio.sleep(0.05)
         for conn in conns[3:]:
-            assert b"node-b:hi" == await ask(conn)
+            assert b"node-b:hi" == await exchange(conn)
         for conn in conns:
             conn.close()
 
@@ -213,7 +214,7 @@ async def test_descriptors_come_back_when_sessions_are_over() -> None:
         for _ in range(10):
             conns = [world.client() for _ in range(20)]
             for conn in conns:
-                await ask(conn)
+                await exchange(conn)
                 conn.close()
         assert before < descriptors()
         while descriptors() > before:  # noqa: ASYNC110 - nobody tells of a descriptor that came back
@@ -231,7 +232,7 @@ async def test_a_stop_gives_the_port_back() -> None:
     """To whoever binds it next, at once."""
     async with real_world("127.0.0.1") as world:
         with world.client() as conn:
-            await ask(conn)
+            await exchange(conn)
             address = world.gateway.addresses["udp"]
             world.gateway.stop()
             while True:

@@ -10,9 +10,9 @@ from trio.testing import MockClock
 from sniffgate.address import Address
 from sniffgate.errors import ConnectRefused, DatagramRefused, LocalShortage, NameUnresolved, Unreachable
 from sniffgate.net.ports import Conn, Network
+from sniffgate.testing import VirtualNetwork
 from sniffgate.testing.fabric import Buffers
 from sniffgate.testing.trace import Fate, Kind
-from sniffgate.testing.virtual import VirtualNetwork
 
 SERVER = Address("10.0.0.1", 80)
 

@@ -7,10 +7,9 @@ from trio.testing import MockClock
 from sniffgate.address import Address
 from sniffgate.config.schema import Transport
 from sniffgate.errors import ConnectRefused, ConnectTimedOut, DatagramRefused, PeerReset, Side, Unreachable
-from sniffgate.testing.backends import Node
+from sniffgate.testing import Node, VirtualNetwork
 from sniffgate.testing.fabric import Buffers
 from sniffgate.testing.trace import Fate, Kind
-from sniffgate.testing.virtual import VirtualNetwork
 
 HOST = "10.0.0.1"
 TCP = UDP = Address(HOST, 7000)
