@@ -15,7 +15,7 @@ from sniffgate.net.relay import Counters, EndReason, RelayLimits
 from sniffgate.net.relay_tasks import TaskRelay
 from sniffgate.state.events import Event, OperatorDisabled
 from sniffgate.state.model import State, Verdict
-from sniffgate.testing import Detour, VirtualGateway, ending, exchange, open_gateway
+from sniffgate.testing import Detour, VirtualGateway, ending, exchange, now, open_gateway
 from sniffgate.testing.virtual import VirtualHost, VirtualNetwork
 from tests.tasks.configs import GATEWAY, QA, QB, SECOND_DOOR, TCP_DOOR, tcp_config
 from tests.tasks.looking import endings, opened
@@ -161,7 +161,7 @@ async def test_a_crashed_forwarder_is_started_again_later_each_time(autojump_clo
         (old,) = await opened(service)
         fragile.breaks(accepts_break=3)
         for pause in (0.1, 0.2, 0.4):
-            began = trio.current_time()
+            began = now()
             assert ("reset", began) == await ending(await service.connect())
             waiting = await service.connect()
             await waiting.send_all(b"hi")
