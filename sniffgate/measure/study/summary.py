@@ -78,7 +78,7 @@ Summary = Figure | Words
 
 def summarize(arm: Arm) -> dict[str, Summary]:
     """Every observation of an arm, in the order in which they first appear; those without a value have no entry."""
-    trials = [trial for trial in arm.good_trials() if trial.failure is None]
+    trials = arm.good_trials()
     keys = dict.fromkeys(key for trial in trials for key in trial.observations)
     return {key: _summary([t.observations[key] for t in trials if key in t.observations]) for key in keys}
 

@@ -171,14 +171,17 @@ def test_what_was_measured_before_ctrl_c_is_kept_and_not_measured_again(tmp_path
 def test_a_scenario_that_failed_is_measured_again(tmp_path: Path) -> None:
     """As a whole: what it saw then is not mixed with what it sees now."""
 
-    def fail(_lab: Lab) -> None:
-        raise TrialFailed("no answer")
+    def fail_udp(lab: Lab) -> None:
+        record_number(lab)
+        if lab.arm.name == "udp":
+            raise TrialFailed("no answer")
 
-    run(tmp_path, plan(fail))
-    scenario, _ = run(tmp_path, plan(record_number), begun=resume(fresh(), tmp_path))
+    run(tmp_path, plan(fail_udp, "tcp", "udp"))
+    scenario, heard = run(tmp_path, plan(record_number, "tcp", "udp"), begun=resume(fresh(), tmp_path))
 
     assert "measured" == scenario.state
-    assert [None, None] == [trial.failure for trial in scenario.arms["default"].trials]
+    assert [None, None] == [trial.failure for trial in scenario.arms["udp"].trials]
+    assert ["made-up tcp 1", "made-up udp 1", "made-up tcp 2", "made-up udp 2", "made-up measured"] == heard
 
 
 def test_an_arm_that_has_changed_is_measured_anew(tmp_path: Path) -> None:
