@@ -26,7 +26,7 @@ def report_of(reply: Mapping[str, Any], config: Config) -> Report:
     """
     state = state_from_json(json.dumps(reply["state"]))
     config = _amended(config, state.config, reply["overruled"])
-    return _in_file_terms(state, config, plan_of(reply, state, config))
+    return plan_in_file_terms(state, config, plan_of(reply, state, config))
 
 
 def plan_of(reply: Mapping[str, Any], state: State, config: Config) -> Plan:
@@ -45,7 +45,8 @@ def _amended(config: Config, running: Config, overruled: Sequence[str]) -> Confi
     return attrs.evolve(config, globals=attrs.evolve(config.globals, **held))
 
 
-def _in_file_terms(state: State, config: Config, plan: Plan) -> Report:
+def plan_in_file_terms(state: State, config: Config, plan: Plan) -> Report:
+    """The plan of putting `config` in force on `state`, keys and values as in the file."""
     old = {each.socket_identity: each for each in state.config.listeners}
     new = {each.name: each for each in config.listeners}
     report: Report = {

@@ -2,6 +2,7 @@
 
 import datetime
 import enum
+import json
 import sys
 from collections.abc import Iterable, Iterator
 
@@ -9,6 +10,7 @@ import attrs
 import click
 
 from ..config.schema import Config
+from ..errors import ConfigError
 from ..state.model import Route, State
 from ..state.replay import (
     Finding,
@@ -23,23 +25,64 @@ from ..state.replay import (
     replay_lines,
 )
 from ..state.serial import type_name
+from .check import load
 from .logs import printable
 
 
 @click.command("replay")
 @click.argument("file", type=click.Path(allow_dash=True))
-def replay(file: str) -> None:
+@click.option("--config", "other", type=click.Path(), metavar="NEW", help="Try the same evidence under these settings.")
+@click.option("--flows", type=click.Path(), metavar="LOG", help="With --config: the program's log, to count cut flows.")
+@click.option("--json", "as_json", is_flag=True, help="With --config: one JSON object on stdout instead.")
+def replay(file: str, other: str | None, flows: str | None, as_json: bool) -> None:
     """Fold the event log FILE ("-": standard input) and print every switch with the evidence behind it.
+
+    With --config, print what would have switched when under the settings of NEW, beside what happened.
 
     Ends with 0 when all of it is proven (a torn last line is allowed), with 1 when the file is damaged or cannot be
     read, or when lines are missing so that part of it is not provable.
     """
+    if other is None and (flows is not None or as_json):
+        raise click.UsageError("--flows and --json go with --config")
     try:
-        is_proven = print_findings(_lines(file), click.format_filename(file))
+        if other is None:
+            is_proven = print_findings(_lines(file), click.format_filename(file))
+        else:
+            is_proven = _try(file, other, flows, as_json=as_json)
     except LogDamaged as error:
         raise _cannot(file, str(error)) from error
     if not is_proven:
         sys.exit(1)
+
+
+def _try(file: str, other: str, flows: str | None, *, as_json: bool) -> bool:
+    """Prints a backtest; False when part of the log is not provable."""
+    from ..state.backtest import Run, backtest
+    from . import backtest as report
+    from .flow_spans import NoFlowLog, read_flows
+
+    try:
+        config = load(other)
+    except ConfigError as error:
+        raise click.ClickException("\n".join(printable(str(fault)) for fault in error.faults)) from error
+    try:
+        read = None if flows is None else read_flows(_lines(flows))
+    except NoFlowLog as error:
+        raise _cannot(str(flows), str(error)) from error
+    found = list(backtest(_lines(file), config))
+    gaps = [line for each in found if not isinstance(each, Run) for line in _words(each, click.format_filename(file))]
+    runs = [report.report_of(each, config, read) for each in found if isinstance(each, Run)]
+    is_proven = not any(isinstance(each, GapFound | LinesMissing) for each in found)
+    if as_json:
+        whole = {"ok": True, "file": file, "config": other, "proven": is_proven, "notes": gaps, "runs": runs}
+        click.echo(json.dumps(whole))
+        return is_proven
+    for run in runs:
+        for line in report.page(run):
+            click.echo(printable(line))
+    for line in gaps:
+        click.echo(printable(line))
+    return is_proven
 
 
 def _lines(file: str) -> Iterator[str]:
