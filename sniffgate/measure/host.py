@@ -28,18 +28,21 @@ def load_average() -> float:
 
 
 def commit(folder: Path) -> str | None:
-    """The commit that a folder is checked out from, with `+` if files were changed since; None outside a repository."""
+    """The commit that a folder is checked out from, with `+` if files in it were changed; None outside a repository.
+
+    What lies beside it does not count: a report that is made anew does not make the program another one.
+    """
     try:
-        told = subprocess.run(
-            ["git", "-C", str(folder), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=True,
-        )
+        head = _git(folder, "rev-parse", "--short=12", "HEAD")
+        changes = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
     except (OSError, subprocess.SubprocessError):
         return None
-    return told.stdout.strip()
+    return head.strip() + ("+" if changes else "")
+
+
+def _git(folder: Path, *words: str) -> str:
+    command = ["git", "-C", str(folder), *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=5, check=True).stdout
 
 
 def _processor() -> str:

@@ -25,7 +25,7 @@ def write_report(study: Study, folder: Path, *, with_figures: bool = True) -> It
     for path, text in texts(gathered).items():
         yield _write(folder / path, text)
     pictures = {path.stem: path.read_text(encoding="utf-8") for path in drawn if path.suffix == ".svg"}
-    yield _write(folder / "index.html", _page(gathered, pictures))
+    yield _write(folder / "index.html", whole_page(gathered, pictures))
 
 
 def texts(gathered: Gathered) -> dict[str, str]:
@@ -48,7 +48,8 @@ def _note(gathered: Gathered) -> str:
     )
 
 
-def _page(gathered: Gathered, pictures: dict[str, str]) -> str:
+def whole_page(gathered: Gathered, pictures: dict[str, str]) -> str:
+    """`index.html`. `pictures`: the SVG text of each figure by its name."""
     chapters = []
     for section, tables in gathered.sections:
         opening = [(pictures[section.figure], CAPTIONS[section.figure])] if section.figure in pictures else []

@@ -12,7 +12,7 @@ from sniffgate.measure.report.macros import camel, name_of
 from sniffgate.measure.report.manual import substitutions
 from sniffgate.measure.report.original import original
 from sniffgate.measure.report.tables.claims import CLAIMS
-from sniffgate.measure.report.write import texts
+from sniffgate.measure.report.write import texts, whole_page
 from sniffgate.measure.study.artifact import load_study
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -35,7 +35,8 @@ def gathered() -> Gathered:
 
 def test_the_committed_report_is_that_of_the_committed_artifact(gathered: Gathered) -> None:
     """`sniffgate measure report docs/measurements` was run after the study, and after the report was changed."""
-    made = texts(gathered)
+    pictures = {path.stem: path.read_text(encoding="utf-8") for path in (RUN / "figures").glob("*.svg")}
+    made = texts(gathered) | {"index.html": whole_page(gathered, pictures)}
 
     assert [] == [path for path, text in made.items() if (RUN / path).read_text(encoding="utf-8") != text]
 
