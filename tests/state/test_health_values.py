@@ -37,9 +37,19 @@ BAD: dict[str, Any] = {
     "last_error": "new",
     "good_streak": 0,
 }
-EJECTION: dict[str, Any] = {"ejections": 1, "ejected_until": 11.0, "good_streak": 0, "bad_streak": 0, "stepped_at": None, "window": (),
-            "suspected": False, "passive_ejects": 10, "verdict": Verdict.UNHEALTHY, "cause": Cause.TRAFFIC,
-            **FLIPPED}  # fmt: skip
+EJECTION: dict[str, Any] = {
+    "ejections": 1,
+    "ejected_until": 11.0,
+    "good_streak": 0,
+    "bad_streak": 0,
+    "stepped_at": None,
+    "window": (),
+    "suspected": False,
+    "passive_ejects": 10,
+    "verdict": Verdict.UNHEALTHY,
+    "cause": Cause.TRAFFIC,
+    **FLIPPED,
+}
 
 
 def good(health: Health) -> Health:
@@ -226,8 +236,14 @@ def test_a_flow_is_worth_an_event_where_it_changes_something(changes: dict[str, 
 def test_an_ejection_that_has_run_out() -> None:
     """Unprobed, an endpoint may prove itself; probed, it returns by a full streak and no sooner."""
     full = attrs.evolve(EJECTED, good_streak=2)
-    returned: dict[str, Any] = {"verdict": Verdict.HEALTHY, "cause": Cause.PROBES, "ejected_until": None, "returned_at": 10.0,
-                "window": (), **FLIPPED}  # fmt: skip
+    returned: dict[str, Any] = {
+        "verdict": Verdict.HEALTHY,
+        "cause": Cause.PROBES,
+        "ejected_until": None,
+        "returned_at": 10.0,
+        "window": (),
+        **FLIPPED,
+    }
 
     assert attrs.evolve(EJECTED, verdict=Verdict.PROBATION, cause=Cause.TIME, ejected_until=None, **FLIPPED) == waited(
         EJECTED, probed=False
