@@ -8,8 +8,8 @@ from pathlib import Path
 
 import attrs
 
-from .processes import START_WITHIN, Child, RoundFailed, script
-from .targets import DIRECT, HAProxy, Kind, Nginx, Ports, Sniffgate, Target, start
+from .processes import Child, RoundFailed
+from .targets import DIRECT, HAProxy, Kind, Nginx, Sniffgate, Target, open_nodes, start
 from .trials import GROUPS, TRIALS, Lab, Settings
 
 
@@ -69,20 +69,13 @@ def measure_overhead(
     )
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sniffgate-measure-")))
-        nodes, sink = stack.enter_context(_nodes())
+        nodes, sink = stack.enter_context(open_nodes())
         lab = Lab(nodes, sink, settings, folder)
         targets = [Target(DIRECT, nodes), *_open(gateways, lab, stack, outcome)]
         outcome.targets = [target.name for target in targets]
         _run_rounds(lab, targets, groups, outcome, tell)
     outcome.pad(outcome.rounds_begun)
     return outcome
-
-
-@contextlib.contextmanager
-def _nodes() -> Iterator[tuple[Ports, Child]]:
-    with contextlib.ExitStack() as stack:
-        children = [stack.enter_context(script("node.py", kind)) for kind in ("echo", "sink", "udp")]
-        yield Ports(*[int(child.next_line(START_WITHIN)) for child in children]), children[1]
 
 
 def _open(gateways: Sequence[Kind], lab: Lab, stack: contextlib.ExitStack, outcome: Outcome) -> Iterator[Target]:

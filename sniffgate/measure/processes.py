@@ -43,8 +43,13 @@ def environment() -> dict[str, str]:
 class Child:
     """A started process. *Closes:* `with` ends it, with SIGTERM first, and waits until it is gone."""
 
-    def __init__(self, command: Sequence[str], *, folder: Path | None = None, talks: bool = False) -> None:
-        """`talks`: stdin and stdout are pipes, to it and from it. Errors: `RoundFailed` when it cannot be started."""
+    def __init__(
+        self, command: Sequence[str], *, folder: Path | None = None, talks: bool = False, stays: bool = False
+    ) -> None:
+        """`folder` gets its stderr, and is where it runs unless it `stays` where the parent is.
+
+        `talks`: stdin and stdout are pipes, to it and from it. Errors: `RoundFailed` when it cannot be started.
+        """
         pipe = subprocess.PIPE if talks else subprocess.DEVNULL
         errors = subprocess.DEVNULL if folder is None else (folder / "stderr.log").open("ab")
         try:
@@ -54,7 +59,7 @@ class Child:
                 stdin=pipe,
                 stdout=pipe,
                 stderr=errors,
-                cwd=folder,
+                cwd=None if stays else folder,
                 env=environment(),
                 start_new_session=True,  # a terminal's Ctrl-C is for the parent, which then ends its children
                 preexec_fn=functools.partial(_die_with, os.getpid()),

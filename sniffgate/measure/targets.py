@@ -1,5 +1,6 @@
 """What is measured: sniffgate, the way without a gateway, and the gateways to compare with, on the same nodes."""
 
+import contextlib
 import re
 import resource
 import shutil
@@ -7,14 +8,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
 import attrs
 
 from .. import __version__
-from .processes import START_WITHIN, Child, RoundFailed
+from .processes import START_WITHIN, Child, RoundFailed, script
 
 HOST = "127.0.0.1"
 DIRECT = "direct"
@@ -190,6 +191,14 @@ def free_ports(count: int) -> list[int]:
         if len(found) == count:
             return found
     raise RoundFailed("no free ports")
+
+
+@contextlib.contextmanager
+def open_nodes() -> Iterator[tuple[Ports, Child]]:
+    """The three nodes as processes, and which of them takes bulk."""
+    with contextlib.ExitStack() as stack:
+        children = [stack.enter_context(script("node.py", kind)) for kind in ("echo", "sink", "udp")]
+        yield Ports(*[int(child.next_line(START_WITHIN)) for child in children]), children[1]
 
 
 def start(kind: Kind, nodes: Ports, folder: Path) -> tuple[Target, float]:

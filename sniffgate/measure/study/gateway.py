@@ -45,7 +45,7 @@ class Gateway:
         if command == DEFAULT_COMMAND:
             words[0] = sys.executable
         self.started = clock()
-        self.child = Child(words, folder=folder)
+        self.child = Child(words, folder=folder, stays=True)  # a path in the command is one from here
         try:
             self.control = self._control_soon()
             self.control_open = clock() - self.started

@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Self
 import attrs
 
 from ..processes import START_WITHIN, Child, RoundFailed
+from ..targets import HOST as HOST  # where the study finds it
+from ..targets import free_ports
 from .artifact import Setting
 from .scenario import TrialFailed
 from .tuning import table
 
-HOST = "127.0.0.1"
 SCRIPT = Path(__file__).with_name("node_process.py")
 clock = time.perf_counter
 
@@ -41,16 +41,10 @@ _given: set[int] = set()
 
 
 def free_port() -> int:
-    """A port that nothing serves now, on TCP and UDP, and that was not given before."""
+    """A port that nothing serves now, on TCP and UDP, and that was not given before. Errors: `RoundFailed`."""
     while True:
-        with socket.create_server((HOST, 0)) as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
-            port = int(tcp.getsockname()[1])
-            if port in _given:
-                continue
-            try:
-                udp.bind((HOST, port))
-            except OSError:
-                continue
+        (port,) = free_ports(1)
+        if port not in _given:
             _given.add(port)
             return port
 

@@ -1,5 +1,6 @@
 """The study on real processes: this package's gateway, and a foreign one that is honest or lies."""
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -54,9 +55,10 @@ def test_a_short_study_is_measured_within_its_minute(tmp_path: Path) -> None:
     assert all(arm.configuration for scenario in found.scenarios.values() for arm in scenario.arms.values())
 
 
-def test_an_honest_foreign_gateway_is_measured(tmp_path: Path) -> None:
-    """The same scenario on a program that knows nothing of this package."""
-    outcome = try_once("drain", "both", FAKE)
+def test_an_honest_foreign_gateway_is_measured() -> None:
+    """The same scenario on a program that knows nothing of this package; its path is one from where we are."""
+    with contextlib.chdir(Path(__file__).parent):
+        outcome = try_once("drain", "both", f"{sys.executable} -S fake_gateway.py {{config}}")
 
     assert (None, False, None) == (outcome.trial.failure, outcome.lied, outcome.absent)
     assert [True] == outcome.trial.observations["closed"].values
@@ -127,3 +129,6 @@ def test_every_scenario_of_the_first_harness_is_measured(tmp_path: Path) -> None
     assert 0 == done.returncode, done.stderr
     found = load_study(tmp_path)
     assert {"measured"} == {scenario.state for scenario in found.scenarios.values()}
+    arms = {name: arm for scenario in found.scenarios.values() for name, arm in scenario.arms.items()}
+    assert {name for name, arm in arms.items() if arm.state != "measured"} <= {"haproxy", "nginx"}
+    assert {"udp_rtt_us"} >= {key for arm in arms.values() for trial in arm.trials for key in trial.absent}

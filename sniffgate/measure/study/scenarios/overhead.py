@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import attrs
 
-from ...processes import Child, RoundFailed, script
-from ...targets import HAProxy, Kind, Nginx, Ports, start
+from ...processes import Child, RoundFailed
+from ...targets import HAProxy, Kind, Nginx, Ports, open_nodes, start
 from ..clients import Door
 from ..lab import Lab
 from ..nodes import HOST, clock
@@ -22,7 +22,6 @@ BULK = 32 << 20  # bytes, as in the paper
 TRANSFERS = 10  # of so many bytes
 BLOCK = bytes(1 << 20)
 CONNECTIONS = 100
-START_WITHIN = 10.0  # seconds
 SETTLE = 0.3  # seconds for a gateway to finish what it does at its start
 PEERS: dict[str, type[HAProxy | Nginx]] = {"haproxy": HAProxy, "nginx": Nginx}
 
@@ -55,7 +54,7 @@ class Way:
 )
 def overhead(lab: Lab) -> None:
     """Round trips, 32 MiB, a hundred connections; the other arms have their turn in between."""
-    with _nodes() as nodes, _way(lab, nodes) as way:
+    with open_nodes() as (nodes, _), _way(lab, nodes) as way:
         if way.echoing is not None:
             lab.record("rss_mb", "MB", way.echoing.memory() / 1e6)
         with Door(way.echo).connect() as conn:
@@ -128,13 +127,6 @@ def _transfer(port: int) -> float:
     if int.from_bytes(answer, "big") != BULK:
         raise TrialFailed(f"{int.from_bytes(answer, 'big')} of {BULK} bytes arrived")
     return BULK / took / 1e6
-
-
-@contextlib.contextmanager
-def _nodes() -> Iterator[Ports]:
-    with contextlib.ExitStack() as stack:
-        children = [stack.enter_context(script("node.py", kind)) for kind in ("echo", "sink", "udp")]
-        yield Ports(*[int(child.next_line(START_WITHIN)) for child in children])
 
 
 @contextlib.contextmanager
