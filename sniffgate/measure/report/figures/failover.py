@@ -16,6 +16,7 @@ LANE = 0.21  # inches of height for each lane
 LEAST_LANES = 2  # of a manifestation, whose label has two lines
 MARGIN = 0.5  # lanes between two manifestations
 FRAME = 1.1  # inches for the axis and the key
+LIMITS = (0.4, 4000.0)  # ms
 CLOSE = 3.0  # a mark nearer than this factor would stand in a label
 STEPS = ("routes switched", "first new request answered", "traffic back at the recovered node")
 LOOKS = (FIRST, SECOND, THIRD)
@@ -43,7 +44,7 @@ def draw_failover(rows: Sequence[Manifestation]) -> "Figure":
         _row(axes, row, middles[-1])
         top += height
     axes.set_xscale("log")
-    axes.set_xlim(0.4, 4000)
+    axes.set_xlim(*_limits(rows))
     axes.set_ylim(top, 0)
     axes.set_xlabel("time since the failure, or since the recovery (ms, logarithmic)")
     axes.xaxis.set_major_formatter(lambda value, _: number(value))
@@ -53,6 +54,12 @@ def draw_failover(rows: Sequence[Manifestation]) -> "Figure":
     axes.set_axisbelow(True)
     _key(figure)
     return figure
+
+
+def _limits(rows: Sequence[Manifestation]) -> tuple[float, float]:
+    """Those of `LIMITS`, or wider ones where something lies beyond."""
+    seen = [end for row in rows for reading in row.readings if reading and reading.numbers for end in reading.ends]
+    return min([LIMITS[0], *(end / 2 for end in seen)]), max([LIMITS[1], *(2 * end for end in seen)])
 
 
 def _row(axes: "Axes", row: Manifestation, middle: float) -> None:
@@ -70,7 +77,9 @@ def _row(axes: "Axes", row: Manifestation, middle: float) -> None:
 
 def _lane(axes: "Axes", height: float, look: Series, reading: Reading, other: float | None) -> None:
     if reading.median is None:
-        axes.text(0.45, height, "not measured", va="center", color=QUIET, style="italic")
+        axes.text(
+            0.01, height, "not measured", transform=axes.get_yaxis_transform(), va="center", color=QUIET, style="italic"
+        )
         return
     least, most = reading.ends
     axes.plot((least, most), (height, height), color=look.color, linewidth=1.6, solid_capstyle="butt")

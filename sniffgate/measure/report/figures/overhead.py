@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HEIGHT = 2.1
 BAR = 0.7  # of the distance between two bars
 SHORT = 25  # letters that fit into a panel
-ROOM = 1.5  # of the longest bar: what stands behind its end
+ROOM = 1.7  # of the longest bar: what stands behind its end
 WAYS = ("direct", "gateway", "haproxy", "nginx")
 LOOKS = {  # bars need outlines and hatches, not dark areas
     "direct": Series("#ffffff", "o", ""),

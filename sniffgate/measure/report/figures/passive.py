@@ -67,7 +67,8 @@ def _waits(axes: "Axes", clients: Sequence[Clients], original_wait: float) -> No
         middle = [statistics.median(waits) for waits in each.waited]
         axes.plot(across, middle, marker=each.look.marker, color=each.look.color, linestyle="none", label=each.label)
     axes.set_yscale("log")
-    axes.set_ylim(*LIMITS)
+    least = min((wait for each in clients for waits in each.waited for wait in waits), default=LIMITS[0])
+    axes.set_ylim(min(LIMITS[0], least / 2), LIMITS[1])
     axes.yaxis.set_major_formatter(lambda value, _: number(value))
     axes.set_xlim(0.5, most + 0.5)
     axes.set_xticks(range(1, most + 1))
@@ -77,7 +78,7 @@ def _waits(axes: "Axes", clients: Sequence[Clients], original_wait: float) -> No
     axes.grid(axis="y", color="#cccccc", linewidth=0.5)
     axes.set_axisbelow(True)
     if clients:
-        axes.legend(loc="upper left", bbox_to_anchor=(0.0, 0.82), frameon=False, handletextpad=0.2)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.42, -0.2), ncols=2, frameon=False, handletextpad=0.2)
 
 
 def _timeline(axes: "Axes", ejections: Sequence[Ejection]) -> None:
