@@ -130,8 +130,13 @@ class NodeConfig:
 
         `probe = "tcp"` on a node without a TCP address is as `auto` (and likewise for udp).
         """
-        wanted = {ProbeKind.TCP: Transport.TCP, ProbeKind.UDP: Transport.UDP}.get(self.probe)
-        return wanted if wanted is not None and self.address(wanted) is not None else None
+        if self.probe is ProbeKind.TCP:
+            wanted = Transport.TCP
+        elif self.probe is ProbeKind.UDP:
+            wanted = Transport.UDP
+        else:
+            return None
+        return wanted if self.address(wanted) is not None else None
 
     @property
     def is_probed(self) -> bool:

@@ -1,8 +1,9 @@
 """The last transitions, for `events`: verdicts, switches, pins, the operator's wishes, reloads and incidents."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
+from ..state.difference import changed_health
 from ..state.events import ConfigApplied, Event
 from ..state.model import Endpoint, State
 from ..state.verdict import NO_OVERRIDE
@@ -43,7 +44,7 @@ class Recent:
         if after is before:
             return
         if after.health is not before.health:
-            for endpoint in _touched(event, after):
+            for endpoint in changed_health(before, after):
                 self._note_verdict(before, after, endpoint)
         if after.overrides is not before.overrides:
             for name in sorted(before.overrides.keys() | after.overrides.keys()):
@@ -94,11 +95,3 @@ class Recent:
 
     def _note(self, state: State, kind: str, **more: object) -> None:
         self._kept.append({"ts_ms": state.wall_ms, "epoch": state.epoch, "type": kind, **more})
-
-
-def _touched(event: Event, after: State) -> Iterable[Endpoint]:
-    """The endpoints whose verdict `event` may have changed: evidence about one, or anything about all."""
-    endpoint = getattr(event, "endpoint", None)
-    if isinstance(endpoint, Endpoint):
-        return (endpoint, endpoint.sibling)  # a probe may speak for both
-    return after.health

@@ -114,7 +114,8 @@ def _due(state: State, when: Moment) -> Mapping[Endpoint, Health]:
 
 
 def _with_health(state: State, after: Mapping[Endpoint, Health]) -> State:
-    changed = {endpoint: health for endpoint, health in after.items() if health != state.health[endpoint]}
+    before = state.health
+    changed = {each: now for each, now in after.items() if now is not before[each] and now != before[each]}
     return attrs.evolve(state, health={**state.health, **changed}) if changed else state
 
 
@@ -187,13 +188,16 @@ def _routed(state: State, event: Event, keys: Collection[RouteKey]) -> State:
 
 def _joined(state: State) -> Mapping[Endpoint, Health]:
     """Newcomers no more: those in use, and those that were found healthy (or are never probed) and may be."""
-    joined = {}
-    for endpoint in [endpoint for endpoint, health in state.health.items() if health.joining]:
+    joined: dict[Endpoint, Health] = {}
+    known: dict[int, Health] = {}  # newcomers of one reload share one value, and so do those that have joined
+    for endpoint, health in [item for item in state.health.items() if item[1].joining]:
         member = state.config.member(endpoint)
         deciding = endpoints_that_decide(state, member.node, endpoint)
         ready = may_serve(state, member) and may_join(state, member.node, endpoint)
         if ready or any(_is_in_use(state, member.node, each) for each in deciding):
-            joined[endpoint] = attrs.evolve(state.health[endpoint], joining=False)
+            if id(health) not in known:
+                known[id(health)] = attrs.evolve(health, joining=False)
+            joined[endpoint] = known[id(health)]
     return joined
 
 

@@ -27,15 +27,19 @@ def apply_config(state: State, config: Config, when: Moment) -> State:
         return state
     tiers = {key: _tier_in_use(state, config, route) for key, route in state.routes.items()}
     shifted = {key for key, tier in tiers.items() if tier is not None and tier.then != tier.now}
+    newcomer = Health(since=when.now, changed_wall_ms=when.wall_ms, joining=True)  # one value for however many
     health = {}
-    for endpoint in config.endpoints:
-        node, before = config.member(endpoint).node, state.config.node(endpoint.node)
-        key = RouteKey(node.pool, endpoint.transport)
-        if node == before and key not in shifted:
-            health[endpoint] = state.health[endpoint]
-        else:
-            raised = before is not None and _is_raised(state, before, node, key, tiers.get(key))
-            health[endpoint] = _health_after(state, before, node, endpoint, config, when, raised=raised)
+    for key in config.route_keys:
+        tier, is_shifted = tiers.get(key), key in shifted
+        for node, endpoint, _ in config.members(key):
+            before = state.config.node(endpoint.node)
+            if before is None:
+                health[endpoint] = newcomer
+            elif not is_shifted and (node is before or node == before):
+                health[endpoint] = state.health[endpoint]
+            else:
+                raised = _is_raised(state, before, node, key, tier)
+                health[endpoint] = _health_after(state, before, node, endpoint, config, when, newcomer, raised=raised)
     overrides = {
         name: after for name, wish in state.overrides.items() if (after := _wish_after(state, name, wish, config))
     }
@@ -66,16 +70,17 @@ def _is_raised(state: State, before: NodeConfig, node: NodeConfig, key: RouteKey
 
 def _health_after(
     state: State,
-    before: NodeConfig | None,
+    before: NodeConfig,
     node: NodeConfig,
     endpoint: Endpoint,
     config: Config,
     when: Moment,
+    newcomer: Health,
     *,
     raised: bool,
 ) -> Health:
-    if before is None or before.address(endpoint.transport) != node.address(endpoint.transport):
-        return Health(since=when.now, changed_wall_ms=when.wall_ms, joining=True)
+    if before.address(endpoint.transport) != node.address(endpoint.transport):
+        return newcomer
     health = state.health[endpoint]
     if raised or before.pool != node.pool:
         health = attrs.evolve(health, joining=True)

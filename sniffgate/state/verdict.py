@@ -94,10 +94,10 @@ def may_join(state: State, node: NodeConfig, endpoint: Endpoint) -> bool:
     """False for an endpoint that a reload brought and that no probe has found healthy yet."""
     if not node.is_probed:
         return True
-    return not any(
-        state.health[each].joining and verdict_of(state, node, each) is Verdict.UNKNOWN
-        for each in endpoints_that_decide(state, node, endpoint)
-    )
+    for each in endpoints_that_decide(state, node, endpoint):
+        if state.health[each].joining and verdict_of(state, node, each) is Verdict.UNKNOWN:
+            return False
+    return True
 
 
 def spoken_for(node: NodeConfig, endpoint: Endpoint) -> tuple[Endpoint, ...]:

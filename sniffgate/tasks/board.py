@@ -4,18 +4,23 @@ Waiting is level-triggered: a task says what it last acted on and waits until th
 change can be missed and none needs to be queued. Reading is an attribute read, without a lock or an await.
 """
 
+from collections.abc import Iterable
+
 import trio
 
+from ..config.schema import Config
+from ..state.difference import changed_health
 from ..state.model import Endpoint, Health, State
 
 
 class Board:
-    """The published state. Three grains of waiting: any revision, the routing table, one endpoint's health."""
+    """The published state. Grains of waiting: any revision, the routing table, the file, one endpoint's health."""
 
     def __init__(self, state: State) -> None:
         self.state = state
         self._revised = trio.Event()
         self._table_moved = trio.Event()
+        self._config_moved = trio.Event()
         self._health_moved: dict[Endpoint, trio.Event] = {}
 
     def publish(self, state: State) -> None:
@@ -28,8 +33,15 @@ class Board:
         if _table_differs(before, state):
             self._table_moved.set()
             self._table_moved = trio.Event()
-        for endpoint in [each for each in self._health_moved if before.health.get(each) is not state.health.get(each)]:
-            self._health_moved.pop(endpoint).set()
+        if before.config is not state.config:
+            self._config_moved.set()
+            self._config_moved = trio.Event()
+            moved: Iterable[Endpoint] = [*changed_health(before, state), *(before.health.keys() - state.health.keys())]
+        else:
+            moved = changed_health(before, state)
+        for endpoint in moved:
+            if (event := self._health_moved.pop(endpoint, None)) is not None:
+                event.set()
 
     async def wait_revision(self, seen: State) -> State:
         """Returns the state once it is not `seen` any more."""
@@ -43,6 +55,13 @@ class Board:
         await trio.lowlevel.checkpoint()
         while not _table_differs(seen, self.state):
             await self._table_moved.wait()
+        return self.state
+
+    async def wait_config(self, seen: Config) -> State:
+        """Returns the state once its configuration is not `seen` any more."""
+        await trio.lowlevel.checkpoint()
+        while self.state.config is seen:
+            await self._config_moved.wait()
         return self.state
 
     async def wait_health(self, endpoint: Endpoint, seen: Health | None) -> Health | None:

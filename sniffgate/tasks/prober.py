@@ -11,7 +11,7 @@ import trio
 from ..config.schema import Config, NodeConfig, Transport
 from ..state.detection import JITTER
 from ..state.events import ProbeFailed, ProbeSilent, ProbeSucceeded
-from ..state.model import Endpoint, RouteKey, State
+from ..state.model import Endpoint, RouteKey
 from ..state.verdict import follows, wants_probe
 from .pace import Pace, Plan, Started
 from .probe import Bad, Good, ProbeResult, Shortage, Silent, run_probe, spec_for
@@ -20,16 +20,16 @@ from .tripwire import keep_tripwire
 
 log = logging.getLogger("sniffgate")
 
+STARTED_AT_ONCE = 50  # probers, so that a file with 500 new nodes keeps nobody waiting for milliseconds
+
 
 def endpoints_to_probe(config: Config, route: RouteKey) -> set[Endpoint]:
     """The endpoints whose verdict `route` reads: its own, and the siblings that speak for them or move with them."""
-    wanted = set()
+    wanted: set[Endpoint] = set()
     for node in config.nodes:
         if node.pool != route.pool or node.address(route.transport) is None or not node.is_probed:
             continue
-        for transport in _read_transports(config, node, route.transport):
-            if spec_for(node, transport, config.globals) is not None:
-                wanted.add(Endpoint(node.name, transport))
+        wanted.update(Endpoint(node.name, each) for each in _read_transports(config, node, route.transport))
     return wanted
 
 
@@ -46,14 +46,16 @@ async def probe_wanted(services: Services, route: RouteKey) -> None:
     running: dict[Endpoint, trio.CancelScope] = {}
     async with trio.open_nursery() as probers:
         while True:
-            state = services.board.state
-            wanted = endpoints_to_probe(state.config, route)
+            config = services.board.state.config
+            wanted = endpoints_to_probe(config, route)
             for endpoint in running.keys() - wanted:
                 running.pop(endpoint).cancel()
-            for endpoint in sorted(wanted - running.keys(), key=str):
+            for count, endpoint in enumerate(sorted(wanted - running.keys(), key=str)):
                 running[endpoint] = trio.CancelScope()
                 probers.start_soon(_probe_under, services, endpoint, running[endpoint])
-            await services.board.wait_table(state)
+                if count % STARTED_AT_ONCE == STARTED_AT_ONCE - 1:
+                    await trio.lowlevel.checkpoint()
+            await services.board.wait_config(config)
 
 
 async def _probe_under(services: Services, endpoint: Endpoint, scope: trio.CancelScope) -> None:
@@ -73,7 +75,7 @@ async def probe_forever(services: Services, endpoint: Endpoint) -> None:
 
     A change of the settings ends the probes under way, and their results count no more.
     """
-    plan = _plan(services.board.state, endpoint)
+    plan = _plan(services.board.state.config, endpoint)
     pace: Pace | None = None
     while plan is not None:
         if pace is None:
@@ -83,10 +85,10 @@ async def probe_forever(services: Services, endpoint: Endpoint) -> None:
             pace.follow(plan, _dice_interval(services, plan))
         async with trio.open_nursery() as probing:
             probing.start_soon(_probe_at_pace, services, pace)
-            state = services.board.state
+            config = services.board.state.config
             while plan == pace.plan:
-                state = await services.board.wait_table(state)
-                plan = _plan(state, endpoint)
+                config = (await services.board.wait_config(config)).config
+                plan = _plan(config, endpoint)
             probing.cancel_scope.cancel()
 
 
@@ -131,9 +133,9 @@ def _last_probe(services: Services, endpoint: Endpoint) -> float:
     return services.clock.deadline(health.last_probe_at)
 
 
-def _plan(state: State, endpoint: Endpoint) -> Plan | None:
+def _plan(config: Config, endpoint: Endpoint) -> Plan | None:
     """How and how often to probe; None when the endpoint is not to be probed."""
-    node, settings = state.config.node(endpoint.node), state.config.globals
+    node, settings = config.node(endpoint.node), config.globals
     spec = None if node is None else spec_for(node, endpoint.transport, settings)
     if node is None or spec is None:
         return None

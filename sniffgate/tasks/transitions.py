@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Sequence
 
+from ..state.difference import changed_health
 from ..state.events import Event, OperatorReleased
 from ..state.model import Override, State, Verdict
 from ..state.verdict import NO_OVERRIDE
@@ -37,9 +38,9 @@ def names_in_words(names: Sequence[str]) -> str:
 
 
 def _log_verdicts(before: State, after: State) -> None:
-    for endpoint, health in after.health.items():
-        known = before.health.get(endpoint)
-        if known is health or (known is not None and known.verdict is health.verdict):
+    for endpoint in changed_health(before, after):
+        known, health = before.health.get(endpoint), after.health[endpoint]
+        if known is not None and known.verdict is health.verdict:
             continue
         if known is None:
             log.info("%s is new", endpoint)

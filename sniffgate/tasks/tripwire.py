@@ -42,7 +42,11 @@ async def _wait_wanted(services: Services, endpoint: Endpoint) -> NodeConfig:
         node = _wanted(services, endpoint)
         if node is not None:
             return node
-        await services.board.wait_revision(state)
+        configured = state.config.node(endpoint.node)
+        if configured is None or not configured.tripwire:  # 500 nodes without one are not to wake for each other's news
+            await services.board.wait_config(state.config)
+        else:
+            await services.board.wait_revision(state)
 
 
 async def _cancel_when_unwanted(

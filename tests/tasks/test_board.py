@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sniffgate.config.schema import ProbeKind
-from sniffgate.state.events import OperatorDisabled, OperatorMarked, ProbeFailed, ProbeSucceeded
+from sniffgate.state.events import ConfigApplied, OperatorDisabled, OperatorMarked, ProbeFailed, ProbeSucceeded
 from sniffgate.state.model import Endpoint, Mark, State
 from sniffgate.state.reducer import initial_state, reduce
 from sniffgate.tasks.board import Board
@@ -39,6 +39,7 @@ async def test_each_grain_wakes_for_its_own_changes(autojump_clock: MockClock) -
     waits: dict[str, Callable[[Board], Awaitable[object]]] = {
         "revision": lambda board: board.wait_revision(FIRST),
         "table": lambda board: board.wait_table(FIRST),
+        "file": lambda board: board.wait_config(FIRST.config),
         "health of a": lambda board: board.wait_health(A_TCP, FIRST.health[A_TCP]),
         "health of b": lambda board: board.wait_health(B_TCP, FIRST.health[B_TCP]),
     }
@@ -60,7 +61,7 @@ async def test_each_grain_wakes_for_its_own_changes(autojump_clock: MockClock) -
         "a probe": {"revision", "health of a"},
         "a mark": {"revision", "table"},
         "a disabled node": {"revision", "table", "health of b"},  # whose promotion is counted
-        "a reload": {"revision", "table"},
+        "a reload": {"revision", "table", "file"},
         "nothing": set(),
     } == woken
 
@@ -76,6 +77,10 @@ async def test_a_change_before_the_wait_is_not_missed(autojump_clock: MockClock)
     with trio.fail_after(1.0):
         assert after is await board.wait_revision(FIRST)
         assert after is await board.wait_table(FIRST)
+        moved = reduce(after, ConfigApplied(at=3.0, config=tcp_config(PROBED[1])))
+        board.publish(moved)
+        assert moved is await board.wait_config(FIRST.config)
+        board.publish(after)
         assert after.health[A_TCP] is await board.wait_health(A_TCP, FIRST.health[A_TCP])
     assert 0.0 == trio.current_time()
 
@@ -87,7 +92,7 @@ async def test_the_health_of_an_endpoint_that_is_gone_is_none(autojump_clock: Mo
 
         async def remove() -> None:
             await trio.sleep(1.0)
-            board.publish(attrs.evolve(FIRST, health={B_TCP: FIRST.health[B_TCP]}))
+            board.publish(reduce(FIRST, ConfigApplied(at=1.0, config=tcp_config(PROBED[1]))))
 
         nursery.start_soon(remove)
         assert None is await board.wait_health(A_TCP, FIRST.health[A_TCP])

@@ -64,6 +64,37 @@ async def test_a_node_has_an_interval_of_its_own(autojump_clock: MockClock) -> N
         assert 12 == len(syns(service, B_HOST))
 
 
+class StepsOfProbers(trio.abc.Instrument):
+    """Counts the steps of the tasks that probe."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.count += ".prober." in task.name or ".tripwire." in task.name
+
+
+async def test_the_news_of_one_node_wakes_no_other_s_prober(autojump_clock: MockClock) -> None:
+    """Where 500 nodes fall at once, each would wake 500 tasks: seconds in which no client is served."""
+    nodes = [
+        NodeConfig(name=f"node-{number}", tcp=Address(f"10.0.1.{number + 1}", 7000), probe_interval=3600.0)
+        for number in range(50)
+    ]
+    async with running(config_for(*nodes)) as world:
+        await at(10.0)
+        steps = StepsOfProbers()
+        trio.lowlevel.add_instrument(steps)
+        epoch, revision = world.gateway.state.epoch, world.gateway.state.revision
+        await world.gateway.disable("node-0")  # an epoch
+        world.gateway.services.reporter.suspected(Endpoint("node-1", TCP))  # a revision, and a probe
+        await wait_all_tasks_blocked()
+        trio.lowlevel.remove_instrument(steps)
+
+        assert epoch + 1 == world.gateway.state.epoch
+        assert revision + 2 <= world.gateway.state.revision
+        assert len(nodes) > steps.count  # those of one probe
+
+
 async def test_an_interval_changed_by_a_reload_holds_at_once(autojump_clock: MockClock) -> None:
     """Nobody waits an old hour for a new second."""
     config = config_for(A, probe_interval=3600.0)
