@@ -38,12 +38,12 @@ def names_in_words(names: Sequence[str]) -> str:
 
 
 def _log_verdicts(before: State, after: State) -> None:
+    new = [str(each) for each in changed_health(before, after) if each not in before.health]
+    if new:  # one line: a file may bring hundreds, and while their lines are made no client is served
+        log.info("%s %s new", names_in_words(new), "is" if len(new) == 1 else "are")
     for endpoint in changed_health(before, after):
         known, health = before.health.get(endpoint), after.health[endpoint]
-        if known is not None and known.verdict is health.verdict:
-            continue
-        if known is None:
-            log.info("%s is new", endpoint)
+        if known is None or known.verdict is health.verdict:
             continue
         level = logging.WARNING if health.verdict in _LOUD else logging.INFO
         error = f": {health.last_error}" if health.verdict is Verdict.UNHEALTHY and health.last_error else ""

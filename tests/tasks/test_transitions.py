@@ -132,7 +132,7 @@ async def test_a_reload_says_who_is_new_and_what_switched(
         await service.apply(with_nodes(config, B))
         assert [] == said(caplog)
         await service.apply(config)
-        assert [(INFO, "node-a/tcp is new"), (INFO, "node-a/udp is new")] == said(caplog)
+        assert [(INFO, "node-a/tcp,node-a/udp are new")] == said(caplog)
         await trio.sleep_until(10.0)
         lines = said(caplog)
         assert (INFO, "node-a/tcp is healthy (was unknown)") == lines[0]
