@@ -113,16 +113,11 @@ def _refuse_contradictions(*alternatives: dict[str, object]) -> None:
 
 def _config(file: str) -> Config:
     try:
-        config = load(file)
+        return load(file)
     except ConfigError as error:
         for fault in error.faults:
             click.echo(str(fault), err=True)
         raise click.UsageError(f"{click.format_filename(file)} cannot be simulated: see above.") from error
-    if not config.listeners:
-        raise click.UsageError(f"{click.format_filename(file)} has no listener: no client could come.")
-    if not config.nodes:
-        raise click.UsageError(f"{click.format_filename(file)} has no node: nothing could fail.")
-    return config
 
 
 def _history(config: Config, seed: int | None, length: float, file: str | None) -> "History":
@@ -171,11 +166,11 @@ def _play_many(report: "Report", first: int, *, speaks: bool) -> None:
     from ..simulation.seeds import WorkerLost, play_seeds
     from .simulation_report import finding, heading, progress
 
-    if speaks:
-        _say(heading(report))
     began = time.monotonic()
     seeds = range(first, first + report.wanted)
     try:
+        if speaks:
+            _say(heading(report))
         with contextlib.closing(play_seeds(report.config, seeds, report.seconds, report.jobs)) as plays:
             for seed, broken in plays:
                 report.played += 1

@@ -55,7 +55,8 @@ def play_seeds(config: Config, seeds: Sequence[int], seconds: float, jobs: int) 
             worker: multiprocessing.process.BaseProcess = context.Process(
                 target=_work, args=(theirs, config, share, seconds), daemon=True
             )
-            worker.start()
+            with _without_interrupts():
+                worker.start()
             theirs.close()
             workers[ours] = worker
         while workers:
@@ -66,6 +67,16 @@ def play_seeds(config: Config, seeds: Sequence[int], seconds: float, jobs: int) 
         for worker in workers.values():
             worker.terminate()
             worker.join()
+
+
+@contextlib.contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """A process that is started in the block never hears of Ctrl-C: that is for its parent, who hears of it later."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _received(ready: Connection, workers: dict[Connection, multiprocessing.process.BaseProcess]) -> Iterator[Played]:
@@ -82,8 +93,7 @@ def _received(ready: Connection, workers: dict[Connection, multiprocessing.proce
 
 
 def _work(results: Connection, config: Config, seeds: Sequence[int], seconds: float) -> None:
-    """A process: plays its seeds, then says None. Ctrl-C is the parent's to act on."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A process: plays its seeds, then says None."""
     gc.freeze()
     gc.set_threshold(*LAZY_COLLECTOR)
     with quiet(), contextlib.suppress(BrokenPipeError):  # whoever asked has gone

@@ -8,6 +8,7 @@ from .broken import Broken
 from .history import History, Step, Visit
 
 MOST_PLAYS = 400
+PATIENCE = 5.0  # seconds that a rule may be broken later in a shorter history
 LAST_WORDS = 0.01  # seconds that a history goes on after what is to be seen in it
 
 Player = Callable[[History], Broken | None]
@@ -24,7 +25,7 @@ class Shrunk:
 
 def shrink(history: History, broken: Broken, play: Player, most_plays: int = MOST_PLAYS) -> Shrunk:
     """A shorter history that breaks the same rule; `broken` is what `history` breaks. Ends after `most_plays`."""
-    search = _Search(history, broken, play, most_plays)
+    search = _Search(history, broken, play, most_plays, history.seconds)
     search.cut_off_the_end()
     before = None
     while before != search.history and search.has_time:
@@ -41,6 +42,7 @@ class _Search:
     broken: Broken
     play: Player
     most_plays: int
+    most_seconds: float
     plays: int = 0
 
     @property
@@ -52,17 +54,19 @@ class _Search:
         if candidate == self.history or not self.has_time:
             return False
         self.plays += 1
-        broken = self.play(candidate)
+        longer = attrs.evolve(candidate, seconds=min(self.most_seconds, candidate.seconds + PATIENCE))
+        broken = self.play(longer)
         if broken is None or broken.rule != self.broken.rule:
             return False
-        self.history, self.broken = candidate, broken
+        self.history, self.broken = longer, broken
+        self.cut_off_the_end()
         return True
 
     def cut_off_the_end(self) -> None:
-        """Nothing that comes after it is to blame."""
-        end = self.broken.at + LAST_WORDS
+        """Nothing that comes after it is to blame, and what came before is the same without it."""
+        end = min(self.history.seconds, round(self.broken.at + LAST_WORDS, 6))
         kept = tuple(step for step in self.history.steps if step.at <= end)
-        self._try(attrs.evolve(self.history, seconds=min(self.history.seconds, end), steps=kept))
+        self.history = attrs.evolve(self.history, seconds=end, steps=kept)
 
     def leave_out_steps(self) -> None:
         """Halves, quarters and so on, down to single steps."""
@@ -92,17 +96,18 @@ class _Search:
             if shorter < pause:
                 saved = pause - shorter
                 moved = tuple(_at(step, round(step.at - saved, 6)) for step in steps[number:])
-                yield attrs.evolve(self.history, seconds=self.history.seconds - saved, steps=steps[:number] + moved)
+                yield attrs.evolve(
+                    self.history, seconds=round(self.history.seconds - saved, 6), steps=steps[:number] + moved
+                )
 
     def make_plain(self) -> None:
-        """No latency where none is needed, shorter talks, and no more seconds than it takes."""
+        """No latency where none is needed, and shorter talks."""
         self._try(attrs.evolve(self.history, latency=0.0))
         for number, step in enumerate(self.history.steps):
             if isinstance(step, Visit) and step.seconds > 2.0:
                 steps = list(self.history.steps)
                 steps[number] = attrs.evolve(step, seconds=2.0)
                 self._try(attrs.evolve(self.history, steps=tuple(steps)))
-        self.cut_off_the_end()
 
 
 def _at(step: Step, at: float) -> Step:

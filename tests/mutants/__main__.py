@@ -5,11 +5,13 @@ red.
 WORD picks the faults that have it in their name. Ends with 1 when a fault was not caught.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.mutants.known import MUTANTS, Mutant
@@ -39,16 +41,23 @@ def outcome(copy: Path, *tests: str) -> int:
         return -1
 
 
-def not_caught(copy: Path, mutant: Mutant) -> list[str]:
-    """The tests of `mutant` that did not turn red."""
+@contextlib.contextmanager
+def put_in(copy: Path, mutant: Mutant) -> Iterator[None]:
+    """The fault is in the copy until the end of the block."""
     path = copy / "sniffgate" / mutant.file
     whole = path.read_text()
     assert 1 == whole.count(mutant.old), f"{mutant.file} has changed: {mutant.old!r} must stand in it once"
     path.write_text(whole.replace(mutant.old, mutant.new))
     try:
-        return [test for test in mutant.tests if outcome(copy, test) != RED]
+        yield
     finally:
         path.write_text(whole)
+
+
+def not_caught(copy: Path, mutant: Mutant) -> list[str]:
+    """The tests of `mutant` that did not turn red."""
+    with put_in(copy, mutant):
+        return [test for test in mutant.tests if outcome(copy, test) != RED]
 
 
 def main(word: str = "") -> int:
