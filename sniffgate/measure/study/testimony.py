@@ -3,7 +3,7 @@
 import itertools
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Self
 
 import attrs
@@ -17,6 +17,7 @@ from .steady import Asked
 
 STEP = 0.002  # seconds between two looks: each costs the gateway processor time that its clients could use
 GRACE = 0.05  # seconds that traffic may lag behind a claim that was just seen
+SURELY = 0.1  # seconds by which a claim may have been true before it was seen, however busy the machine is
 EARLY, LATE = 20.0, 20.0  # milliseconds by which a gateway's timestamp may be off what the harness saw
 
 
@@ -128,6 +129,23 @@ def check_answers(seen: Iterable[Asked], claims: Sequence[Claim], transport: str
             raise Lied(
                 f"claimed: {able} is active over {transport}; seen: {1000 * (asked.at - begun):.0f} ms on, {what}"
             )
+
+
+def check_throughout(
+    seen: Iterable[Asked], claims: Sequence[Claim], transport: str, able: Callable[[str, Asked], bool]
+) -> None:
+    """Holds traffic against every claim: what was asked well within its time is answered by the node it names.
+
+    `able`: whether a node could serve a request as long as it took; others may be served by anybody. Errors: `Lied`.
+    """
+    ends = [claim.at for claim in claims[1:]] + [float("inf")]
+    for asked in seen:
+        for claim, end in zip(claims, ends, strict=True):
+            node = claim.active(transport)
+            is_within = claim.at + SURELY <= asked.at and asked.over <= end - SURELY
+            if is_within and asked.node != node and able(node, asked):
+                what = f"{asked.node} answered" if asked.node else f"nobody answered ({asked.trouble})"
+                raise Lied(f"claimed: {node} is active over {transport}, and it could serve; seen: {what}")
 
 
 def _last_change(claims: Sequence[Claim], transport: str) -> float:

@@ -12,6 +12,7 @@ from sniffgate.measure.study.testimony import (
     became_active,
     check_answers,
     check_moment,
+    check_throughout,
     claim_of,
     lost_health,
     switches,
@@ -87,3 +88,19 @@ def test_a_switch_dated_before_the_failure_or_after_it_was_seen_is_a_lie(said: f
     """A timestamp is a claim, too."""
     with pytest.raises(Lied, match=f"claimed: switched {said:.0f} ms after the failure; seen: 100 ms after it"):
         check_moment(said, 100.0)
+
+
+def test_every_claim_holds_well_within_its_time() -> None:
+    """Around its change anybody may answer, and for a node that cannot serve, too."""
+    seen = [Asked(0.95, 0.96, "node-b"), Asked(1.05, 1.06, "node-a"), Asked(0.3, 0.4, "node-b")]
+
+    check_throughout(seen, CLAIMS, "tcp", lambda node, asked: asked.at > 0.5)
+
+
+@pytest.mark.parametrize(
+    "asked", [Asked(0.3, 0.4, "node-b"), Asked(0.3, 0.4, None, "reset"), Asked(1.5, 1.6, "node-a")]
+)
+def test_an_able_node_that_is_passed_by_is_a_lie(asked: Asked) -> None:
+    """In the time of any claim, not only the last."""
+    with pytest.raises(Lied, match="is active over tcp, and it could serve; seen: "):
+        check_throughout([asked], CLAIMS, "tcp", lambda node, asked: True)

@@ -7,7 +7,7 @@ from ..nodes import clock
 from ..scenario import ArmPlan, scenario
 from ..steady import Datagrams, Requests, lost, record_seen, since
 from ..testimony import Watch, became_active, check_answers, lost_health, record_claims
-from .settling import settled_pair
+from .settling import settled_udp_pair
 
 BEFORE, AFTER = 0.5, 2.1  # seconds of traffic around the failure
 EVERY = 0.02  # seconds between two datagrams, and between two requests
@@ -35,7 +35,7 @@ KINDS = {"tcp": "TCP", "udp": "UDP", "auto": "both kinds of"}
 )
 def blind(lab: Lab) -> None:
     """Steady datagrams and requests; one port of node-a closes in their middle."""
-    gateway, a, _ = settled_pair(lab)
+    gateway, a, _ = settled_udp_pair(lab)
     dies, zero = str(lab.parameters["dies"]), clock()
     with (
         Watch(gateway, zero) as watch,

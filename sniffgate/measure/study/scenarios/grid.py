@@ -9,8 +9,9 @@ import time
 from ....address import Address
 from ....config.schema import GlobalConfig, NodeConfig, ProbeKind, Transport
 from ....state.detection import Answer, Bounds, detection_bounds
+from ..clients import NOBODY
 from ..lab import Lab
-from ..scenario import ArmPlan, TrialFailed, scenario
+from ..scenario import ArmPlan, scenario
 from ..testimony import claimed_switch
 from ..tuning import TUNING
 from .settling import Pair, bring_back, settled_pair
@@ -81,9 +82,9 @@ def grid(lab: Lab) -> None:
 def _kill_with_a_request(lab: Lab, pair: Pair) -> None:
     died = pair.a.kill()
     node, took = pair.gateway.door.timed_ask()
-    if node != "node-b":
-        raise TrialFailed(f"the first request after the kill was answered by {node}")
-    lab.record("first_request_ms", "ms", took)
+    lab.record("first_request_node", "word", node)
+    if node != NOBODY:
+        lab.record("first_request_ms", "ms", took)
     lab.record("detection_with_request_ms", "ms", 1000 * (pair.gateway.until_active("node-b") - died))
 
 

@@ -4,9 +4,11 @@ import random
 import time
 from typing import NamedTuple
 
+from ..clients import NOBODY
 from ..gateway import Gateway
 from ..lab import Lab
 from ..nodes import Node
+from ..scenario import Absent
 
 QUIET = 0.2  # seconds in which nothing is under way any more: more than the fast probes need
 
@@ -28,6 +30,14 @@ def settled_pair(lab: Lab) -> Pair:
     lab.check_active(gateway, "node-a")
     settle(lab)
     return Pair(gateway, a, b)
+
+
+def settled_udp_pair(lab: Lab) -> Pair:
+    """As `settled_pair`, and a datagram has been answered. Errors: `Absent` when none is."""
+    pair = settled_pair(lab)
+    if pair.gateway.door.ask_udp() == NOBODY:
+        raise Absent("it does not forward UDP: a datagram had no answer before anything failed")
+    return pair
 
 
 def settle(lab: Lab) -> None:

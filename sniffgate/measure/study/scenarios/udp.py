@@ -2,13 +2,11 @@
 
 import time
 
-from ..clients import NOBODY
-from ..gateway import Gateway
 from ..lab import Lab
-from ..nodes import Node, clock, since
-from ..scenario import Absent, ArmPlan, TrialFailed, scenario
+from ..nodes import clock, since
+from ..scenario import ArmPlan, TrialFailed, scenario
 from ..streams import Stream, udp_stream
-from .settling import settled_pair
+from .settling import settled_udp_pair
 
 STREAM, STREAM_PAUSE, CLOSED_AT = 120, 0.031, 20  # so that 100 datagrams come after the failure, over 3.1 s
 BURST, BURST_PAUSE, SWITCHED_AT = 200, 0.0005, 100
@@ -37,7 +35,7 @@ def udp(lab: Lab) -> None:
 
 
 def _close_socket(lab: Lab) -> None:
-    gateway, a = _open_udp_pair(lab)
+    gateway, a, _ = settled_udp_pair(lab)
     closed: list[float] = []
 
     def close() -> None:  # what the closing port had taken is no loss of the gateway's
@@ -57,7 +55,7 @@ def _close_socket(lab: Lab) -> None:
 
 
 def _switch(lab: Lab) -> None:
-    gateway, _ = _open_udp_pair(lab)
+    gateway, *_ = settled_udp_pair(lab)
     moved: list[float] = []
 
     def switch() -> None:
@@ -73,13 +71,6 @@ def _switch(lab: Lab) -> None:
     lab.record("last_node", "word", stream.answers[max(stream.answers)].node)
     lab.check_active(gateway, "node-b", "udp")
     lab.record("tcp_node", "word", gateway.door.ask())
-
-
-def _open_udp_pair(lab: Lab) -> tuple[Gateway, Node]:
-    gateway, a, _ = settled_pair(lab)
-    if gateway.door.ask_udp() == NOBODY:
-        raise Absent("it does not forward UDP: a datagram had no answer before anything failed")
-    return gateway, a
 
 
 def _record_first(lab: Lab, stream: Stream, began: float) -> None:

@@ -8,7 +8,7 @@ from ..nodes import clock
 from ..scenario import ArmPlan, scenario
 from ..steady import Datagrams, answered_by, lost, record_seen, since
 from ..testimony import Watch, became_active, check_answers, record_claims
-from .settling import settled_pair
+from .settling import settled_udp_pair
 
 BEFORE, AFTER = 0.3, 0.8  # seconds around the failure
 
@@ -36,7 +36,7 @@ BEFORE, AFTER = 0.3, 0.8  # seconds around the failure
 )
 def udpstream(lab: Lab) -> None:
     """One client sends all the time; node-a fails in the middle."""
-    gateway, a, _ = settled_pair(lab)
+    gateway, a, _ = settled_udp_pair(lab)
     strike = {"kill": a.kill, "close": a.close_udp, "freeze": a.freeze}[str(lab.parameters["fault"])]
     pace, zero = float(lab.parameters["pace_ms"] or 0) / 1000, clock()
     with Watch(gateway, zero) as watch, Datagrams(gateway.door.port, zero, every=pace) as datagrams:
