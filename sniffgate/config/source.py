@@ -2,6 +2,7 @@
 
 import os
 import re
+import stat
 import tomllib
 
 from ..errors import ConfigError, Fault
@@ -15,11 +16,17 @@ _UTF32 = (b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff")
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The bytes of a configuration file. Raises ConfigError with one sentence when they cannot be had."""
+def read_file(path: str | os.PathLike[str], *, regular: bool = False) -> bytes:
+    """The bytes of a configuration file. Raises ConfigError with one sentence when they cannot be had.
+
+    With `regular` it waits for nobody and takes regular files only. That is asked of what was opened: a path may lead
+    to something else a moment after it was looked at, and to open a pipe for reading waits for a writer.
+    """
     name = os.fspath(path)
     try:
-        with open(name, "rb") as file:
+        with open(name, "rb", opener=_open_without_waiting if regular else None) as file:
+            if regular and not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _unusable(name, "is not a regular file: it cannot be read again")
             content = file.read(LARGEST + 1)  # bounded: the path may name a device that never ends
     except IsADirectoryError:
         raise _unusable(name, "is a directory, not a configuration file") from None
@@ -32,6 +39,10 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
     if len(content) > LARGEST:
         raise _unusable(name, f"is larger than {LARGEST // 1024 // 1024} MiB: not a configuration file")
     return content
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def decode(text: str | bytes, file: str) -> str:

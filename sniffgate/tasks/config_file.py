@@ -57,9 +57,7 @@ def look(path: str) -> Look:
     """Reads the file. Never raises, and never waits for the other end of a pipe."""
     before = _identity(path)
     try:
-        if before is not None and not is_regular(path):
-            raise ConfigError(Fault(path, 0, "", "is not a regular file: it cannot be read again"))
-        content = read_file(path)
+        content = read_file(path, regular=True)
     except ConfigError as error:
         return Look(None, "", before, error.faults[0])
     after = _identity(path)

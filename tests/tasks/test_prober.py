@@ -80,18 +80,18 @@ async def test_the_news_of_one_node_wakes_no_other_s_prober(autojump_clock: Mock
         NodeConfig(name=f"node-{number}", tcp=Address(f"10.0.1.{number + 1}", 7000), probe_interval=3600.0)
         for number in range(50)
     ]
-    async with running(config_for(*nodes)) as world:
-        await at(10.0)
+    async with open_gateway(config_for(*nodes)) as service:
+        await trio.sleep_until(10.0)
         steps = StepsOfProbers()
         trio.lowlevel.add_instrument(steps)
-        epoch, revision = world.gateway.state.epoch, world.gateway.state.revision
-        await world.gateway.disable("node-0")  # an epoch
-        world.gateway.services.reporter.suspected(Endpoint("node-1", TCP))  # a revision, and a probe
+        epoch, revision = service.gateway.state.epoch, service.gateway.state.revision
+        await service.disable("node-0")  # an epoch
+        service.gateway.services.reporter.suspected(Endpoint("node-1", TCP))  # a revision, and a probe
         await wait_all_tasks_blocked()
         trio.lowlevel.remove_instrument(steps)
 
-        assert epoch + 1 == world.gateway.state.epoch
-        assert revision + 2 <= world.gateway.state.revision
+        assert epoch + 1 == service.gateway.state.epoch
+        assert revision + 2 <= service.gateway.state.revision
         assert len(nodes) > steps.count  # those of one probe
 
 

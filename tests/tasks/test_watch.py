@@ -3,6 +3,8 @@
 # ruff: noqa: ASYNC110, ASYNC230, ASYNC240 - a test may wait for its own disk, and what it waits for elsewhere has no event
 
 import os
+import threading
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -184,6 +186,30 @@ async def test_what_is_no_file_is_refused_without_waiting(file: Path, caplog: py
         file.rmdir()
         file.write_text(config("node-b"))
         await wait_for_node(gateway, "node-b")
+
+
+def test_a_pipe_that_takes_the_place_at_any_moment_is_not_waited_for(tmp_path: Path) -> None:
+    """A look that asked the path first, and opened it after, would hold its thread for ever when it met the change."""
+    path = tmp_path / "gateway.toml"
+    path.write_text("")
+    seen: set[str] = set()
+
+    def look_often() -> None:
+        while {"", "is not a regular file: it cannot be read again"} - seen:
+            problem = look(str(path)).problem
+            seen.add("" if problem is None else problem.message)
+
+    looking = [threading.Thread(target=look_often, daemon=True) for _ in range(4)]
+    for each in looking:
+        each.start()
+    deadline = time.monotonic() + 20.0
+    while any(each.is_alive() for each in looking) and time.monotonic() < deadline:
+        os.mkfifo(tmp_path / "next")
+        os.replace(tmp_path / "next", path)
+        (tmp_path / "next").write_text("")
+        os.replace(tmp_path / "next", path)
+
+    assert not any(each.is_alive() for each in looking)
 
 
 async def test_the_poll_s_interval_follows_a_reload(file: Path) -> None:
