@@ -15,7 +15,7 @@ LAW = {
     "config": FOUNDATION,
     "state": {*FOUNDATION, "config.schema"},
     "net": FOUNDATION,
-    "tasks": {*FOUNDATION, "state", "net.ports", "net.relay", "config"},
+    "tasks": {*FOUNDATION, "state", "net.ports", "net.relay", "net.shortcut", "config"},
     "control": {*FOUNDATION, "tasks", "state", "config", "net.ports", "net.relay"},
     "app": {*FOUNDATION, "config", "state", "net", "tasks", "control"},
     "testing": {*FOUNDATION, "config", "state", "net", "tasks", "control", "app"},

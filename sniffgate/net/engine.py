@@ -14,10 +14,13 @@ import trio
 from .endings import say_farewell, wait_delivered
 from .engine_datagrams import Front, Lane
 from .engine_flow import EngineFlow
+from .engine_intake import Intake, cut_group
 from .engine_loop import EngineLoop
-from .ports import Conn, Datagram, DatagramPort
+from .engine_reports import Reports
+from .ports import Acceptor, Conn, Datagram, DatagramPort
 from .relay import Counters, EndReason, Parting, Passage, RelayLimits
-from .tcp_sockets import SocketConn
+from .shortcut import FlowGroup, Leaving, Shortcut
+from .tcp_sockets import SocketAcceptor, SocketConn
 from .udp_listener import SocketDatagramPort
 from .udp_sockets import SocketDatagramConn
 
@@ -37,7 +40,8 @@ class EngineRelay:
         an OSError before it has started.
         """
         self.loop.clock = trio.lowlevel.current_clock().current_time
-        self.loop.open()
+        reports = Reports(trio.lowlevel.current_trio_token())
+        self.loop.open(reports)
         try:
             task_status.started()
             await trio.lowlevel.checkpoint()  # a start that was cancelled ends here: nobody would stop the thread
@@ -85,6 +89,32 @@ class EngineRelay:
         finally:
             say_farewell(client, node, flow.reason, client_was_ended=flow.node.ended, holding=flow.holding)
         return flow.reason or flow.timed_out or EndReason.IDLE
+
+    # --- shortcuts ------------------------------------------------------------------------------------
+
+    has_shortcuts = True
+
+    async def admit(self, acceptor: Acceptor, shortcut: Shortcut) -> Leaving:
+        """See `Relay.admit`."""
+        parked = _Parked(trio.lowlevel.current_trio_token())
+        intake = Intake(
+            self.loop,
+            cast("SocketAcceptor", acceptor),
+            shortcut,
+            lambda intake: parked.wake(by_itself=intake.leaving is not None or intake.trouble is not None),
+        )
+        await trio.lowlevel.checkpoint_if_cancelled()
+        self.loop.call(intake.open)
+        await parked.wait(lambda: self.loop.call(intake.close))
+        if intake.trouble is not None:
+            raise intake.trouble
+        return intake.leaving or Leaving.STALE
+
+    async def hold(self, group: FlowGroup) -> None:
+        """See `Relay.hold`."""
+        parked = _Parked(trio.lowlevel.current_trio_token())
+        over = partial(parked.wake, by_itself=False)
+        await parked.wait(lambda: self.loop.call(partial(cut_group, self.loop, group, over)))
 
     # --- datagrams ------------------------------------------------------------------------------------
 
@@ -167,9 +197,10 @@ class _Parked:
 
     def wake_soon(self, *, by_itself: bool) -> None:
         """The engine is done; `by_itself` unless it was asked to be."""
-        self._token.run_sync_soon(self._wake, by_itself)
+        self._token.run_sync_soon(partial(self.wake, by_itself=by_itself))
 
-    def _wake(self, by_itself: bool) -> None:
+    def wake(self, *, by_itself: bool) -> None:
+        """See `wake_soon`; in Trio's thread."""
         task, self._task = self._task, None
         assert task is not None
         if self._raise_cancel is not None and not by_itself:

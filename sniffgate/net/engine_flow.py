@@ -72,6 +72,8 @@ class End:
 class EngineFlow:
     """A flow that the engine relays. The first ending decides the reason."""
 
+    closes_at_once = False  # whether both sockets are closed in the step in which the flow is over
+
     __slots__ = (
         "client", "counters", "crashed", "half_closed", "holding", "last_byte", "limits", "loop", "node",
         "on_first_byte", "on_over", "over", "reason", "survivor", "timed_out", "timers",
@@ -272,6 +274,12 @@ class EngineFlow:
             self._lost(end)
             return
         end.eof = True
+        if self.closes_at_once and end.mate.ended and not (end.deaf or end.mate.deaf):
+            if self.reason is None:
+                self.reason = EndReason.COMPLETE
+            end.ended = True
+            self.loop.finish(self)  # closing says it as well
+            return
         self.loop.watch(end, end.interest & ~EPOLLIN)
         if not end.mate.deaf:
             try:

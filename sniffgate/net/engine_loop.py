@@ -16,7 +16,9 @@ from collections import deque
 from collections.abc import Callable
 
 from .engine_flow import BUFFER_BYTES, NO_INTEREST, End, EngineFlow
+from .engine_reports import Reports
 from .pipes import PipePool
+from .relay import EndReason
 
 log = logging.getLogger("sniffgate")
 
@@ -24,6 +26,7 @@ _IN = select.EPOLLIN
 _OUT = select.EPOLLOUT
 _BROKEN = select.EPOLLERR | select.EPOLLHUP
 EVENTS_PER_POLL = 256
+_NEVER = float("inf")
 FEW_TIMERS = 64  # are not worth tidying up
 DATAGRAM_BYTES = 65535  # more than any payload, so that none is cut
 
@@ -31,6 +34,7 @@ DATAGRAM_BYTES = 65535  # more than any payload, so that none is cut
 class EngineLoop:
     """One epoll set and the flows in it. `run` is the engine's thread; `open` to `close` belong to Trio's."""
 
+    reports: Reports  # from `open` on
     _epoll: select.epoll
     _wake: int
 
@@ -53,8 +57,9 @@ class EngineLoop:
 
     # --- in Trio's thread -----------------------------------------------------------------------------
 
-    def open(self) -> None:
+    def open(self, reports: Reports) -> None:
         """Takes what `run` needs from the kernel. Errors: OSError."""
+        self.reports = reports
         self._epoll = select.epoll()
         try:
             self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -118,6 +123,7 @@ class EngineLoop:
             self._is_over = True
             while self._commands:
                 self._commands.popleft()()
+            self.reports.close()
         finally:
             self.pipes.close()
             self._epoll.close()
@@ -147,9 +153,28 @@ class EngineLoop:
                     with contextlib.suppress(BlockingIOError):
                         os.eventfd_read(self._wake)
                     self._woken = False  # before the commands: one that is added from here on wakes the loop again
-            while self._commands:
+            for _ in range(len(self._commands)):  # one that a command adds has its turn after the next events
                 self._commands.popleft()()
             self._run_timers()
+            if self.reports.is_waiting:
+                self.reports.send_due(self.now)
+
+    def adopt(self, flow: EngineFlow) -> None:
+        """Starts relaying a flow that was begun in this thread."""
+        ends = (flow.client, flow.node)
+        for end in ends:
+            self._ends[end.fd] = end
+            end.interest = _IN
+        try:
+            for end in ends:
+                self._epoll.register(end.fd, _IN)
+        except OSError:
+            log.exception("the kernel watches no more sockets")
+            flow.crashed = True
+            self.finish(flow)
+            return
+        if flow.limits.idle:
+            self.set_timer(flow)
 
     def add(self, fd: int, interest: int, handler: Callable[[int], None]) -> None:
         """Calls `handler` with the events of `fd`, in this thread."""
@@ -211,11 +236,13 @@ class EngineLoop:
             return
         flow.over = True
         self._forget_timers(flow)
+        is_closed_now = flow.closes_at_once and flow.reason is EndReason.COMPLETE
         for end in (flow.client, flow.node):
             if self._ends.get(end.fd) is end:
                 del self._ends[end.fd]
-                with contextlib.suppress(FileNotFoundError):
-                    self._epoll.unregister(end.fd)
+                if not is_closed_now:  # closing takes it out of the set as well
+                    with contextlib.suppress(FileNotFoundError):
+                        self._epoll.unregister(end.fd)
             flow.holding = flow.holding or end.is_held_up or end.deaf
         for end in (flow.client, flow.node):
             if end.pipe is not None:
@@ -224,7 +251,10 @@ class EngineLoop:
         flow.on_over(flow)
 
     def _timeout(self) -> float:
-        return max(0.0, self._timers[0][0] - time.monotonic()) if self._timers else -1
+        due = self._timers[0][0] if self._timers else _NEVER
+        if self.reports.is_waiting:
+            due = min(due, self.reports.due)
+        return -1 if due == _NEVER else max(0.0, due - time.monotonic())
 
     def _forget_timers(self, flow: EngineFlow) -> None:
         """Drops timers of flows that are over, once they are the greater part.

@@ -15,7 +15,8 @@ class OwnedSocket:
     """Owns a socket until closed; the base of every port on the real network."""
 
     def __init__(self, sock: socket.socket) -> None:
-        sock.setblocking(False)
+        if sock.gettimeout() != 0.0:  # known without a system call, which setting it again would be
+            sock.setblocking(False)
         self._sock = sock
         self._waiting = 0  # tasks that wait on it
 

@@ -2,13 +2,16 @@
 
 import enum
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 import trio
 
 from ..address import Address
-from .ports import Conn, Datagram, DatagramConn, DatagramPort
+from .ports import Acceptor, Conn, Datagram, DatagramConn, DatagramPort
+
+if TYPE_CHECKING:
+    from .shortcut import FlowGroup, Leaving, Shortcut
 
 
 class EndReason(enum.Enum):
@@ -106,6 +109,28 @@ class Relay(Protocol):
 
         *Cancellation:* a cut: each side gets an end of stream if no byte of the flow is buffered anywhere, else a
         reset.
+        """
+        ...
+
+    # --- shortcuts ------------------------------------------------------------------------------------
+
+    @property
+    def has_shortcuts(self) -> bool:
+        """Whether `admit` and `hold` may be called; if not, every client is the tasks' to accept."""
+        ...
+
+    async def admit(self, acceptor: Acceptor, shortcut: "Shortcut") -> "Leaving":
+        """Takes in clients by a shortcut until that will not do any more, and says why.
+
+        *Cancellation:* when no client is taken in any more. Either way the owner has been told of each flow that was
+        begun. Errors: `LocalShortage`; OSError when the listening socket cannot be used.
+        """
+        ...
+
+    async def hold(self, group: "FlowGroup") -> None:
+        """Keeps the flows that shortcuts begin in `group`, until cancelled.
+
+        *Cancellation:* a cut of each of them, as `relay` makes it; takes effect when the owner has been told of all.
         """
         ...
 

@@ -7,8 +7,9 @@ import trio
 
 from ..errors import PeerReset
 from .endings import say_farewell, wait_delivered
-from .ports import Conn, Datagram, DatagramPort
+from .ports import Acceptor, Conn, Datagram, DatagramPort
 from .relay import Counters, EndReason, Parting, Passage, RelayLimits
+from .shortcut import FlowGroup, Leaving, Shortcut
 
 BUFFER_BYTES = 65536  # the most that one direction of a flow holds in user space
 
@@ -23,6 +24,16 @@ class TaskRelay:
 
     def stop(self) -> None:
         """Does nothing."""
+
+    has_shortcuts = False
+
+    async def admit(self, acceptor: Acceptor, shortcut: Shortcut) -> Leaving:
+        """Is never called: there are no shortcuts."""
+        raise NotImplementedError
+
+    async def hold(self, group: FlowGroup) -> None:
+        """Is never called: there are no shortcuts."""
+        raise NotImplementedError
 
     has_passages = False
 

@@ -34,10 +34,17 @@ class SocketConn(OwnedSocket):
         super().__init__(sock)
         self.side = side
         self.peer = peer
-        self.local = local or from_sockaddr(sock.getsockname())
+        self._local = local
         self._ended = False  # the peer's end of stream was received
         self._sent_eof = False
         self._reset: str | None = None  # how the connection broke, once anyone has seen it
+
+    @property
+    def local(self) -> Address:
+        """See `Conn.local`. Asked for once, since hardly anybody wants to know. Errors: OSError when closed by then."""
+        if self._local is None:
+            self._local = from_sockaddr(self._sock.getsockname())
+        return self._local
 
     async def receive_some(self, max_bytes: int) -> bytes:
         """See `Conn.receive_some`."""
@@ -138,6 +145,10 @@ class SocketAcceptor(OwnedSocket):
         super().__init__(sock)
         self.address = address
         self._local = None if address.is_wildcard else address  # of every client: saves a call for each
+
+    def set_user_timeout(self, seconds: float) -> None:
+        """Of clients that come from now on, as `Conn.set_user_timeout`: they have it from here."""
+        _set_user_timeout(self._sock, seconds)
 
     async def accept(self) -> SocketConn:
         """See `Acceptor.accept`."""
@@ -267,7 +278,7 @@ class SocketConnecting:
             sock.close()
             self._fail(_connect_failure(error, self._address), error)
             return
-        if conn.local.port == self._address.port and _is_own_peer(sock):
+        if _is_own_peer(sock, self._address.port):
             conn.abort()  # so that it leaves no TIME_WAIT on the port of the node we look for
             self._error = ConnectRefused(f"{self._address}: nobody listens there, the attempt met itself")
         else:
@@ -295,10 +306,11 @@ def _ipv6_is_off() -> bool:
     return False
 
 
-def _is_own_peer(sock: socket.socket) -> bool:
+def _is_own_peer(sock: socket.socket, port: int) -> bool:
     """A connect to a free loopback port in the ephemeral range may pick that port as its own and meet itself."""
     try:
-        return bool(sock.getsockname() == sock.getpeername())
+        own = sock.getsockname()
+        return bool(own[1] == port and own == sock.getpeername())
     except OSError:
         return False
 

@@ -43,6 +43,10 @@ class Board:
             if (event := self._health_moved.pop(endpoint, None)) is not None:
                 event.set()
 
+    def is_table_of(self, seen: State) -> bool:
+        """Whether routes, operator's wishes and configuration are still those of `seen`. From any thread."""
+        return not _table_differs(seen, self.state)
+
     async def wait_revision(self, seen: State) -> State:
         """Returns the state once it is not `seen` any more."""
         await trio.lowlevel.checkpoint()
@@ -53,7 +57,7 @@ class Board:
     async def wait_table(self, seen: State) -> State:
         """Returns the state once its routes, operator's wishes or configuration differ from those of `seen`."""
         await trio.lowlevel.checkpoint()
-        while not _table_differs(seen, self.state):
+        while self.is_table_of(seen):
             await self._table_moved.wait()
         return self.state
 

@@ -13,6 +13,7 @@ import trio
 from ..address import Address
 from ..config.schema import PoolConfig
 from ..net.relay import EndReason
+from ..net.shortcut import FlowGroup
 from ..state.model import Endpoint, State
 from ..state.terms import LeaseKind, Subject, Terms, terms_at
 from .clock import Clock
@@ -45,6 +46,8 @@ class Lease:
     missing_since: float | None = None  # Trio's clock; None while the address is in the answer
     flows: int = 0
     cut_reason: EndReason = EndReason.DRAINED
+    group: FlowGroup | None = None  # flows that have no task of their own; counted among `flows`
+    admitting: int = 0  # shortcuts by which more may come
     _nursery: trio.Nursery | None = None
     _early: list[tuple[Callable[..., Awaitable[object]], tuple[object, ...]]] = attrs.field(factory=list)
 
@@ -72,34 +75,43 @@ class Lease:
             self._nursery.start_soon(self._run, flow, *args, name=_NAME)
         return True
 
-    async def keep(self) -> None:
-        """Holds the lease open for flows until it is cut, or retires and is empty."""
+    async def keep(self, hold: Callable[[FlowGroup], Awaitable[object]] | None = None) -> None:
+        """Holds the lease open for flows until it is cut, or retires and is empty. `hold` keeps those of `group`."""
         with self.scope:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 for flow, args in self._early:
                     nursery.start_soon(self._run, flow, *args, name=_NAME)
                 self._early.clear()
-                await trio.sleep_forever()
+                if hold is None or self.group is None:
+                    await trio.sleep_forever()
+                else:
+                    await hold(self.group)
 
     async def _run(self, flow: Callable[..., Awaitable[object]], *args: object) -> None:
         try:
             await flow(*args)
         finally:
-            self.flows -= 1
-            self.close_if_idle()
+            self.leave()
+
+    def leave(self) -> None:
+        """A flow is over."""
+        self.flows -= 1
+        self.close_if_idle()
 
     def close_if_idle(self) -> None:
         """Ends an empty lease that is not active: the next flow opens a new one."""
-        if not self.flows and self.terms.kind is LeaseKind.RETIRING:
+        if not self.flows and not self.admitting and self.terms.kind is LeaseKind.RETIRING:
             self.scope.cancel()
 
 
 class LeaseBook:
     """The leases of one listener. For each pool, endpoint and address at most one takes new flows; others retire."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, hold: Callable[[FlowGroup], Awaitable[object]] | None = None) -> None:
+        """`hold` keeps flows that have no task of their own, where there are such; see `Relay.hold`."""
         self._clock = clock
+        self._hold = hold
         self._leases: dict[Lease, None] = {}  # all of them, oldest first
         self._open: dict[_Key, Lease] = {}  # those that take new flows
         self._named = trio.Event()
@@ -134,9 +146,18 @@ class LeaseBook:
                 self._retire(lease, self._last_deadline, self._closing)
             else:
                 self._apply_deadline(lease)
+            if self._hold is not None:
+                lease.group = FlowGroup()
             keepers.start_soon(self._keep, key, lease)
             if not configured.is_literal:
                 self._named.set()
+        return lease
+
+    def active_at(self, pool: str, endpoint: Endpoint, address: Address) -> Lease | None:
+        """The lease for new flows to an active endpoint configured by this literal address, if there is one."""
+        lease = self._open.get((pool, endpoint, address, address))
+        if lease is None or lease.is_over or lease.terms.kind is not LeaseKind.ACTIVE:
+            return None
         return lease
 
     def named(self) -> list[Lease]:
@@ -191,7 +212,7 @@ class LeaseBook:
 
     async def _keep(self, key: _Key, lease: Lease) -> None:
         try:
-            await lease.keep()
+            await lease.keep(self._hold)
         finally:
             del self._leases[lease]
             if self._open.get(key) is lease:

@@ -58,7 +58,7 @@ class Ledger:
 
     def of(self, endpoint: Endpoint) -> Traffic:
         """The traffic of `endpoint`, zero if there was none yet."""
-        return self.traffic.setdefault(endpoint, Traffic())
+        return self.traffic.get(endpoint) or self.traffic.setdefault(endpoint, Traffic())
 
     def choose(self, route: Route, tried: Collection[str]) -> str | None:
         """The node for a new flow of `route`; None when all have been tried."""
@@ -68,11 +68,14 @@ class Ledger:
 
     def hedges(self, route: RouteKey) -> HedgeBudget:
         """The hedge budget of a route."""
-        return self._hedges.setdefault(route, HedgeBudget())
+        return self._hedges.get(route) or self._hedges.setdefault(route, HedgeBudget())
 
     def enter(self, route: RouteKey, node: str) -> None:
         """A flow of `route` is at `node` from now on, connecting included."""
-        self._in_progress.setdefault(route, Counter())[node] += 1
+        counts = self._in_progress.get(route)
+        if counts is None:
+            counts = self._in_progress[route] = Counter()
+        counts[node] += 1
 
     def leave(self, route: RouteKey, node: str) -> None:
         """The flow is there no longer."""

@@ -36,7 +36,8 @@ class Listener:
         self._services = services
         self.settings = settings
         self.socket = socket
-        self.leases = LeaseBook(services.clock)
+        has_shortcuts = services.relay.has_shortcuts and settings.protocol is Transport.TCP
+        self.leases = LeaseBook(services.clock, services.relay.hold if has_shortcuts else None)
         self._slots = Slots(settings.max_connections, services.flow_slots)
         self._mode = _Mode.OPEN
         self._closed = trio.Event()

@@ -81,13 +81,18 @@ class Searches:
         tries: trio.Nursery,
         settings: Callable[[], ListenerConfig],
         leave: Callable[[Arrival], None],
+        heard: Callable[[Endpoint], None],
     ) -> None:
-        """`tries` holds the tries to connect and the keepers of leases; `leave` is called when a flow has ended."""
+        """`tries` holds the tries to connect and the keepers of leases.
+
+        `leave` is called when a flow has ended, `heard` when its client has had the first byte from an endpoint.
+        """
         self._services = services
         self._leases = leases
         self._tries = tries
         self._settings = settings
         self._leave = leave
+        self._heard = heard
         self._attempts: set[Attempt] = set()
 
     def follow(self, state: State) -> None:
@@ -108,7 +113,7 @@ class Searches:
             search.first = attempt
             if not attempt.configured.is_literal:
                 return False
-            begun = attempt.begun = self._services.network.begin_connect(
+            begun = attempt.begun = arrival.take_offer(attempt.configured) or self._services.network.begin_connect(
                 attempt.configured, user_timeout=arrival.listener.tcp_user_timeout
             )
             if (conn := begun.result_nowait()) is not None:
@@ -148,6 +153,7 @@ class Searches:
     def end(self, arrival: Arrival) -> None:
         """Lets go of what a search that is over still holds; tries under way go on, as evidence only."""
         search, arrival.search = arrival.search, None
+        arrival.take_offer(None)
         if search is None:
             return
         search.is_over = True
@@ -246,7 +252,7 @@ class Searches:
             pool = state.config.pool(attempt.pool)
             lease = self._leases.lease_for(state, attempt.endpoint, attempt.configured, conn.peer, pool, self._tries)
             flow = Flow(arrival, conn, attempt.endpoint, lease, attempt.on_trial)
-            if lease.start(run_flow, self._services, flow, self._leave):
+            if lease.start(run_flow, self._services, flow, self._leave, self._heard):
                 arrival.tried = NOBODY
                 if arrival.failed or arrival.was_hedged:
                     self._services.incidents.slow(arrival.route)

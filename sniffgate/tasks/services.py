@@ -31,7 +31,7 @@ class Slots:
     most: int | None = None  # None = no bound
     whole: "Slots | None" = None
     held: int = 0
-    _freed: trio.Event = attrs.field(factory=trio.Event)
+    _freed: trio.Event | None = None  # there is one while somebody waits
 
     @property
     def has_no_room(self) -> bool:
@@ -42,6 +42,8 @@ class Slots:
         """Waits until there is room, and takes nothing."""
         await trio.lowlevel.checkpoint()
         while (full := self._full()) is not None:
+            if full._freed is None:
+                full._freed = trio.Event()
             await full._freed.wait()
 
     async def take(self) -> None:
@@ -58,6 +60,18 @@ class Slots:
         if self.whole is not None:
             self.whole.held += 1
         return True
+
+    @property
+    def free(self) -> float:
+        """How many more would find room; inf without a bound. From any thread."""
+        own = float("inf") if self.most is None else self.most - self.held
+        return own if self.whole is None else min(own, self.whole.free)
+
+    def take_granted(self) -> None:
+        """Takes a slot that was promised when there were plenty."""
+        self.held += 1
+        if self.whole is not None:
+            self.whole.take_granted()
 
     def give_back(self) -> None:
         """Gives one back."""
@@ -79,8 +93,9 @@ class Slots:
         return None if self.whole is None else self.whole._full()
 
     def _wake(self) -> None:
-        self._freed.set()
-        self._freed = trio.Event()
+        if self._freed is not None:
+            self._freed.set()
+            self._freed = None
 
 
 @attrs.define(eq=False)

@@ -17,7 +17,8 @@ from ..state.model import State
 from .leases import LeaseBook
 from .search import Searches
 from .services import Services, Slots
-from .tcp_flow import Arrival, record
+from .shortcuts import Shortcuts
+from .tcp_flow import Arrival, Offer, record
 
 log = logging.getLogger("sniffgate")
 
@@ -40,13 +41,16 @@ class TcpIntake:
         self._slots = slots
         self._arrivals = arrivals
         self._settings = settings
-        self._searches = Searches(services, leases, arrivals, settings, self._leave)
+        self._shortcuts = Shortcuts(services, leases, slots, settings, self._take_in, self._leave)
+        self._searches = Searches(services, leases, arrivals, settings, self._leave, self._shortcuts.heard)
 
     async def serve_forever(self, acceptor: Acceptor) -> None:
         """Accepts clients until cancelled; full slots leave them in the kernel's backlog."""
         while True:
             await self._slots.wait_room()
             try:
+                if await self._shortcuts.serve(acceptor):
+                    continue
                 self._take_in(await acceptor.accept())
                 for _ in range(BATCH - 1):
                     if self._slots.has_no_room or (client := acceptor.accept_nowait()) is None:
@@ -73,10 +77,11 @@ class TcpIntake:
     def follow(self, state: State) -> None:
         """Cancels the tries at endpoints that may not be used any more; their clients are routed again."""
         self._searches.follow(state)
+        self._shortcuts.follow()
 
-    def _take_in(self, client: Conn) -> None:
+    def _take_in(self, client: Conn, offer: Offer | None = None) -> None:
         """Starts the flow of a client whose node takes it at once, or else a task for it. Synchronous: none is lost."""
-        arrival = Arrival(client, self._settings(), self._services.clock.now())
+        arrival = Arrival(client, self._settings(), self._services.clock.now(), offer=offer)
         arrival.has_slot = self._slots.take_nowait()
         if arrival.has_slot:
             with self._services.containing("a TCP client"):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import attrs
 import trio
 
+from ..address import Address
 from ..config.schema import ListenerConfig, Transport
-from ..net.ports import Conn
+from ..net.ports import Conn, Connecting
 from ..net.relay import Counters, EndReason, RelayLimits
 from ..state.events import FailureKind
 from ..state.model import Endpoint, RouteKey
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
 
 NOBODY: frozenset[str] = frozenset()  # shared: a set of its own would be 216 bytes of every flow
 TRIAL_PROOF = 1.0  # seconds without a reset that prove an endpoint in probation
+
+
+@attrs.frozen(eq=False)
+class Offer:
+    """A connect that was begun for a client before its node was chosen."""
+
+    address: Address
+    connecting: Connecting
 
 
 @attrs.define(eq=False)
@@ -37,11 +46,20 @@ class Arrival:
     was_hedged: bool = False  # a try was begun beside one that hung
     crashed: bool = False  # a try met a bug
     short: bool = False  # this machine lacked something for at least one try
+    offer: Offer | None = None
 
     @property
     def route(self) -> RouteKey:
         """Where its traffic goes."""
         return RouteKey(self.listener.pool, Transport.TCP)
+
+    def take_offer(self, address: Address | None) -> Connecting | None:
+        """The connect begun for it, if that is to `address`. *Closes:* one to another address."""
+        offer, self.offer = self.offer, None
+        if offer is None or offer.address == address:
+            return None if offer is None else offer.connecting
+        offer.connecting.close()
+        return None
 
 
 @attrs.define(eq=False)
@@ -56,8 +74,10 @@ class Flow:
     counters: Counters = attrs.field(factory=Counters)
 
 
-async def run_flow(services: Services, flow: Flow, leave: Callable[[Arrival], None]) -> None:
-    """Relays until the flow is over, then calls `leave`. *Closes:* both connections.
+async def run_flow(
+    services: Services, flow: Flow, leave: Callable[[Arrival], None], heard: Callable[[Endpoint], None]
+) -> None:
+    """Relays until the flow is over, then calls `leave`; `heard` once the node has answered. *Closes:* both sides.
 
     *Cancellation:* a cut at the lease's deadline. A bug in the relay stops here.
     """
@@ -66,7 +86,7 @@ async def run_flow(services: Services, flow: Flow, leave: Callable[[Arrival], No
     cut = True
     try:
         with services.containing("the relay of a flow to %s", flow.endpoint):
-            reason = await (_relay_on_trial if flow.on_trial else _relay)(services, flow)
+            reason = await (_relay_on_trial if flow.on_trial else _relay)(services, flow, heard)
         cut = False
     finally:
         if cut:
@@ -74,26 +94,27 @@ async def run_flow(services: Services, flow: Flow, leave: Callable[[Arrival], No
         for conn in (flow.arrival.client, flow.node):
             conn.abort()  # nothing is left to do after a relay that ended, and no other way after one that crashed
         leave(flow.arrival)
-        _finish(services, flow, reason)
+        finish(services, flow, reason)
 
 
-def _relay(services: Services, flow: Flow) -> Awaitable[EndReason]:
+def _relay(services: Services, flow: Flow, heard: Callable[[Endpoint], None]) -> Awaitable[EndReason]:
     listener = flow.arrival.listener
     return services.relay.relay(
         flow.arrival.client,
         flow.node,
         flow.counters,
         RelayLimits(idle=listener.idle_timeout, half_close=listener.half_close_timeout),
-        partial(_note_first_byte, services, flow),
+        partial(_note_first_byte, services, flow, heard),
     )
 
 
-def _note_first_byte(services: Services, flow: Flow) -> None:
+def _note_first_byte(services: Services, flow: Flow, heard: Callable[[Endpoint], None]) -> None:
     with services.containing("taking note of a node's first byte"):  # called by the relay, whose bug it is not
         services.first_byte(flow.arrival.route, flow.endpoint)
+        heard(flow.endpoint)
 
 
-async def _relay_on_trial(services: Services, flow: Flow) -> EndReason:
+async def _relay_on_trial(services: Services, flow: Flow, heard: Callable[[Endpoint], None]) -> EndReason:
     """Relays beside a watch: an endpoint in probation has proved itself after a while without a reset."""
 
     async def prove() -> None:
@@ -102,12 +123,13 @@ async def _relay_on_trial(services: Services, flow: Flow) -> EndReason:
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(prove)
-        reason = await _relay(services, flow)
+        reason = await _relay(services, flow, heard)
         nursery.cancel_scope.cancel()
     return reason
 
 
-def _finish(services: Services, flow: Flow, reason: EndReason) -> None:
+def finish(services: Services, flow: Flow, reason: EndReason, ended: float | None = None) -> None:
+    """Enters the end of a flow in the books, and as evidence where it is some. `ended`: when, if not now."""
     arrival = flow.arrival
     services.ledger.flow_ended(flow.endpoint, flow.counters, reason)
     services.incidents.flow_ended(flow.endpoint)
@@ -121,11 +143,15 @@ def _finish(services: Services, flow: Flow, reason: EndReason) -> None:
         services.reporter.suspected(flow.endpoint)
     if reason is EndReason.NODE_RESET:
         services.incidents.lost(arrival.route)
-    record(services, arrival, reason, flow)
+    record(services, arrival, reason, flow, ended)
 
 
-def record(services: Services, arrival: Arrival, reason: EndReason, flow: Flow | None = None) -> None:
-    """Counts an ending and puts it in the flow log."""
+def record(
+    services: Services, arrival: Arrival, reason: EndReason, flow: Flow | None = None, ended: float | None = None
+) -> None:
+    """Counts an ending and puts it in the flow log. `ended`: when, on Trio's clock, if not now."""
+    now = trio.current_time()
+    at = now if ended is None else ended
     services.ledger.endings[reason] += 1
     with services.containing("the flow log"):
         services.write_flow(
@@ -136,8 +162,8 @@ def record(services: Services, arrival: Arrival, reason: EndReason, flow: Flow |
                 node=flow.endpoint.node if flow else None,
                 up=flow.counters.up if flow else 0,
                 down=flow.counters.down if flow else 0,
-                duration=services.clock.now() - arrival.began,
+                duration=services.clock.now() - (now - at) - arrival.began,
                 reason=reason,
-                at=trio.current_time(),
+                at=at,
             )
         )

@@ -12,6 +12,7 @@ from sniffgate.app import serve
 from sniffgate.config.schema import Config, ListenerConfig, NodeConfig, Transport
 from sniffgate.net.engine import EngineRelay
 from sniffgate.net.relay import Relay
+from tests.net.direct_flow import DirectRelay
 from tests.net.relay_contract import RelayContract
 
 
@@ -25,6 +26,21 @@ class TestEngineRelay(RelayContract):
     @pytest.fixture
     async def relay(self, nursery: trio.Nursery) -> AsyncIterator[Relay]:
         relay = EngineRelay()
+        await nursery.start(relay.run)
+        yield relay
+        relay.stop()
+
+
+class TestDirectFlows(RelayContract):
+    """Flows that have no task of their own."""
+
+    @pytest.fixture(params=[pytest.param("sockets", marks=pytest.mark.realnet)])
+    def kind(self, request: pytest.FixtureRequest) -> str:
+        return cast("str", request.param)
+
+    @pytest.fixture
+    async def relay(self, nursery: trio.Nursery) -> AsyncIterator[Relay]:
+        relay = DirectRelay()
         await nursery.start(relay.run)
         yield relay
         relay.stop()

@@ -12,6 +12,7 @@ from sniffgate.errors import PeerReset
 from sniffgate.net.engine import EngineRelay
 from sniffgate.net.relay import Counters, RelayLimits
 from sniffgate.net.tcp_sockets import SocketConn
+from tests.net.direct_flow import DirectRelay
 from tests.net.engine_looking import plain_pair, registered
 from tests.net.relay_flow import wait_until
 
@@ -98,10 +99,10 @@ def check(relay: EngineRelay, stories: list[Story]) -> None:
         assert end.sock.fileno() in (fd, -1)
 
 
-async def play(moves: Moves) -> None:
+async def play(kind: type[EngineRelay], moves: Moves) -> None:
     """Plays a history on one engine."""
     before = len(os.listdir("/proc/self/fd"))
-    relay = EngineRelay()
+    relay = kind()
     with trio.fail_after(20):
         async with trio.open_nursery() as engine:
             await engine.start(relay.run)
@@ -126,7 +127,8 @@ async def play(moves: Moves) -> None:
     await wait_until(lambda: before == len(os.listdir("/proc/self/fd")))
 
 
-@given(st.lists(st.tuples(st.integers(0, FLOWS - 1), st.sampled_from(("attach", "pause", *MOVES))), max_size=40))
-def test_any_history_leaves_no_descriptor_watched_or_open(moves: Moves) -> None:
+@pytest.mark.parametrize("kind", [EngineRelay, DirectRelay])
+@given(moves=st.lists(st.tuples(st.integers(0, FLOWS - 1), st.sampled_from(("attach", "pause", *MOVES))), max_size=40))
+def test_any_history_leaves_no_descriptor_watched_or_open(kind: type[EngineRelay], moves: Moves) -> None:
     """A descriptor that stays behind is another flow's bytes in the wrong place as soon as its number is used again."""
-    trio.run(play, moves)
+    trio.run(play, kind, moves)

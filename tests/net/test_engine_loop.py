@@ -1,7 +1,6 @@
 """The engine's thread: it costs nothing while nothing happens, and what goes wrong in it is never silent."""
 
 import contextlib
-import errno
 import os
 import select
 import socket
@@ -15,10 +14,11 @@ from sniffgate.address import Address
 from sniffgate.net.engine import EngineRelay
 from sniffgate.net.engine_flow import EngineFlow
 from sniffgate.net.engine_loop import EngineLoop
+from sniffgate.net.engine_reports import Reports
 from sniffgate.net.ports import Conn
 from sniffgate.net.relay import Counters, RelayLimits
 from sniffgate.net.sockets import SocketNetwork
-from tests.net.engine_looking import assert_quiet, plain_pair, registered
+from tests.net.engine_looking import Epoll, assert_quiet, plain_pair, registered
 from tests.net.relay_flow import World, read_exactly, relayed, wait_until
 
 pytestmark = pytest.mark.realnet
@@ -103,33 +103,6 @@ async def test_commands_from_a_busy_caller_all_run_and_leave_the_engine_quiet(re
 # --- registering from two threads -------------------------------------------------------------------------
 
 
-class Epoll:
-    """An epoll set on which another thread is quicker, or where there is no room."""
-
-    def __init__(self, real: select.epoll, *, room: int = 100, overtaken: bool = False) -> None:
-        self.real = real
-        self.room = room
-        self.overtaken = overtaken
-
-    def register(self, fd: int, events: int) -> None:
-        if not self.room:
-            raise OSError(errno.ENOSPC, "no room")
-        self.room -= 1
-        self.real.register(fd, events)
-
-    def modify(self, fd: int, events: int) -> None:
-        try:
-            self.real.modify(fd, events)
-        except FileNotFoundError:
-            if self.overtaken:
-                self.overtaken = False
-                self.real.register(fd, select.EPOLLIN)
-            raise
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.real, name)
-
-
 def test_registering_that_is_overtaken_by_the_other_thread_is_no_crash() -> None:
     """A flow's first event may concern its other end, which the attaching thread is just about to register."""
     loop = EngineLoop()
@@ -164,7 +137,7 @@ async def test_a_flow_for_which_the_kernel_has_no_room_ends_alone(relay: EngineR
 async def test_a_flow_that_is_over_is_watched_no_more_when_its_task_hears_of_it() -> None:
     """The task closes the sockets at once; until then the kernel would go on reporting them."""
     loop = EngineLoop()
-    loop.open()
+    loop.open(Reports(trio.lowlevel.current_trio_token()))
     (client_peer, client), (node, node_peer) = await plain_pair(), await plain_pair()
     with client_peer, client, node, node_peer:
         heard: list[dict[int, int]] = []
