@@ -3,6 +3,7 @@
 import attrs
 
 from ..study.artifact import Study
+from ..study.gateway import DEFAULT_COMMAND
 from .facts import Facts
 from .macros import macros
 from .original import Original, original
@@ -33,5 +34,6 @@ def gather(study: Study) -> Gathered:
     facts, paper = Facts(study), original()
     sections = tuple((each, tuple(make(facts, paper) for make in each.tables)) for each in SECTIONS)
     numbers = macros(facts, paper, facts.asked)
-    claims = Section("Lessons", ()), (lessons(numbers), divergences(numbers))
+    is_ours = study.gateway == DEFAULT_COMMAND
+    claims = Section("Lessons", ()), (lessons(numbers, is_ours=is_ours), divergences(numbers, is_ours=is_ours))
     return Gathered(facts, paper, (claims, *sections), numbers)

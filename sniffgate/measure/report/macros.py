@@ -54,7 +54,7 @@ def _of_a_reading(name: str, reading: Reading) -> dict[str, str]:
 def _is_inline(reading: Reading) -> bool:
     """Whether it is a figure; columns of a log, moments in seconds and words of many requests, are none."""
     if isinstance(reading.seen, Words):
-        return reading.seen.count <= FEW
+        return reading.seen.count <= FEW * reading.seen.trials
     return reading.seen is None or reading.seen.unit != "s"
 
 

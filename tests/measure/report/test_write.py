@@ -86,6 +86,15 @@ def test_what_is_absent_is_a_dash_with_its_reason() -> None:
     assert "–" == made.numbers["SgUdpSocketClosedLost"]
 
 
+def test_sentences_about_this_gateway_stay_out_of_the_report_of_another() -> None:
+    """Nor is there half a sentence where a figure is missing."""
+    divergences = next(table for table in gather(small_study()).tables if table.name == "divergences")
+    own = next(table for table in gather(load_study(RUN)).tables if table.name == "divergences")
+
+    assert {"–"} == {row[-1].text for row in divergences.rows}
+    assert own.rows[1][-1].text.endswith("ms. What is never to be cut is `inf`.")
+
+
 class Ids(HTMLParser):
     """Reads a page: its ids, and what it would fetch."""
 

@@ -19,10 +19,10 @@ RULES = Path(__file__).with_name("rules.toml")
 
 def semantics(_facts: Facts, _paper: Original) -> Table:
     """The rules that the scenarios put to the test."""
-    columns = Column("when", 0.2), Column("what the gateway does", 0.55), Column("shown by", 0.15)
+    columns = Column("when", 0.2), Column("what it does", 0.55), Column("shown by", 0.15)
     rules = tomllib.loads(RULES.read_text(encoding="utf-8"))["rules"]
     rows = (words(rule["when"], rule["what"], rule["by"]) for rule in rules)
-    return table("semantics", "What the gateway promises", columns, rows)
+    return table("semantics", "What sniffgate promises", columns, rows)
 
 
 def config(facts: Facts, _paper: Original) -> Table:
