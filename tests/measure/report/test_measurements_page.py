@@ -5,6 +5,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sniffgate.measure.report.facts import Facts, Place
 from sniffgate.measure.report.gathered import Gathered, gather
@@ -104,6 +106,12 @@ def test_names_follow_from_the_place_alone() -> None:
     assert "SgFailoverSwitchMs" == name_of(Place("failover", "default", "switch_ms"))
     assert "SgStartupIdleProbesNodeA" == name_of(Place("startup", "default", "idle_probes_node-a"))
     assert "GridTcpFiveZeroOne" == camel("grid tcp-50-1")
+
+
+@given(st.text())
+def test_every_name_is_made_of_letters(text: str) -> None:
+    """TeX ends a macro's name at the first sign that is none."""
+    assert re.fullmatch("[A-Za-z]*", camel(text))
 
 
 def test_what_is_the_papers_says_whose_it_is() -> None:
