@@ -1,0 +1,261 @@
+"""`python -m tests.mutants.state`: puts every small fault into the rules, one at a time, and runs the rules' tests.
+
+A fault that no test notices survives. Each survivor stands in `survivors.toml` with the reason why it may, and the
+program ends with 1 when one does not stand there. A run that was broken off goes on where it was: of a module that has
+not changed, what was killed before is not tried again, nor is a survivor whose reason is known.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import queue
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from tests.mutants.__main__ import ROOT, copy_of_the_project
+from tests.mutants.edits import Edit, edits_of
+
+PACKAGE, FOLDER, TESTS = "sniffgate.state", "sniffgate/state", "tests/state"
+READY = ("sniffgate.config.load", "sniffgate.errors")
+SURVIVORS = Path(__file__).with_name("survivors.toml")
+RESULTS = ROOT / ".mutants.jsonl"
+QUICK, THOROUGH = 8, 20  # examples of each property: for the first look, and for who survives it
+TIMEOUT = 60.0  # seconds; the tests of the rules take two or three
+INI = """[pytest]
+addopts = --import-mode=importlib -p no:cacheprovider
+filterwarnings = error
+markers =
+    slow
+    soak
+"""
+FIRST = {  # the tests that know a module best; without an entry, those of its own name
+    "account": ["why"],
+    "course": ["backtest", "cuts"],
+    "evidence": ["health"],
+    "events": ["health"],
+    "health": ["health_values", "health"],
+    "history": ["replay"],
+    "model": ["health"],
+    "reducer": ["health", "routing"],
+    "routing": ["routing", "choose"],
+    "verdict": ["health"],
+}
+
+
+@attrs.frozen(kw_only=True)
+class Trial:
+    """An edit of a module, and what came of it."""
+
+    module: str
+    digest: str  # of the module's text
+    edit: Edit
+    outcome: str = ""
+
+    @property
+    def name(self) -> str:
+        """Module, place and words, for a line of its own."""
+        change = f"{self.edit.old} -> {self.edit.new}" if self.edit.new else f"without {self.edit.old}"
+        return f"{self.module}:{self.edit.line} {self.edit.where}: {change}"
+
+    @property
+    def name_of_reason(self) -> tuple[str, str, str, str, int]:
+        """Under which the list of survivors has its reason, whatever became of the rest of the module."""
+        return self.module, *self.edit.key
+
+    @property
+    def key(self) -> list[object]:
+        """What tells it from all others, across runs."""
+        return [self.module, self.digest, *self.edit.key]
+
+
+def trials_of(folder: Path, modules: Sequence[str] = ()) -> list[Trial]:
+    """Every edit of every module of the rules, or of those named."""
+    found = []
+    for path in sorted(folder.glob("*.py")):
+        if modules and path.stem not in modules:
+            continue
+        source = path.read_text()
+        digest = hashlib.sha256(source.encode()).hexdigest()[:12]
+        found += [Trial(module=path.stem, digest=digest, edit=edit) for edit in edits_of(source)]
+    return found
+
+
+class Bench:
+    """A process that tries edits of the project in `folder`; see `bench.py`."""
+
+    def __init__(
+        self, folder: Path, tests: str, ready: Iterable[str] = (), *, package: str, paths: Sequence[Path] = (),
+        timeout: float = TIMEOUT,
+    ) -> None:  # fmt: skip
+        (folder / "mutants.ini").write_text(INI)
+        self._package = package
+        self._timeout = timeout
+        env = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(str(each) for each in (folder, *paths)),
+            "PYTHONHASHSEED": "0",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "HYPOTHESIS_PROFILE": "mutants",
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.mutants.bench", str(folder / tests), *ready],
+            cwd=folder, env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+
+    def __enter__(self) -> "Bench":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(TIMEOUT)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def outcome(self, path: Path, number: int | None, tests: Sequence[str], examples: int) -> str:
+        """What those tests make of edit `number` of the module at `path`; None is the module as it is."""
+        task = {
+            "path": str(path), "module": f"{self._package}.{path.stem}", "number": number, "tests": tests,
+            "examples": examples, "timeout": self._timeout * (1 if examples <= QUICK else 3),
+        }  # fmt: skip
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(task) + "\n")
+        self._process.stdin.flush()
+        outcome = str(json.loads(self._process.stdout.readline())["outcome"])
+        if outcome.startswith("no result"):
+            raise RuntimeError(outcome)
+        return outcome
+
+
+def suite_of(folder: Path, module: str) -> tuple[list[str], list[str]]:
+    """The tests of the rules in two: those that know the module best, and the others."""
+    first = [folder / TESTS / f"test_{name}.py" for name in FIRST.get(module, [module])]
+    known = [str(each) for each in first if each.exists()]
+    return known, [str(each) for each in sorted((folder / TESTS).glob("test_*.py")) if str(each) not in known]
+
+
+def try_all(trials: Sequence[Trial], jobs: int) -> Iterator[Trial]:
+    """Yields each with its outcome, as they come. Errors: RuntimeError when the tests are not green to begin with."""
+    if not trials:
+        return
+    todo: queue.SimpleQueue[Trial | None] = queue.SimpleQueue()
+    done: queue.SimpleQueue[Trial | Exception] = queue.SimpleQueue()
+    for trial in trials:
+        todo.put(trial)
+    with tempfile.TemporaryDirectory(prefix="sniffgate-mutants-") as name:
+        folder = copy_of_the_project(Path(name))
+        workers = [threading.Thread(target=_work, args=(folder, todo, done), daemon=True) for _ in range(jobs)]
+        for worker in workers:
+            todo.put(None)
+            worker.start()
+        for _ in trials:
+            found = done.get()
+            if isinstance(found, Exception):
+                raise found
+            yield found
+        for worker in workers:
+            worker.join(TIMEOUT)
+
+
+def _work(folder: Path, todo: "queue.SimpleQueue[Trial | None]", done: "queue.SimpleQueue[Trial | Exception]") -> None:
+    try:
+        with Bench(folder, TESTS, READY, package=PACKAGE) as bench:
+            first, rest = suite_of(folder, "model")
+            if bench.outcome(folder / FOLDER / "model.py", None, first + rest, QUICK) != "survived":
+                raise RuntimeError("the tests of the rules are not green before any fault is put in")
+            while (trial := todo.get()) is not None:
+                path, (first, rest) = folder / FOLDER / f"{trial.module}.py", suite_of(folder, trial.module)
+                outcome = "survived"
+                for tests, examples in ((first, QUICK), (rest + first, THOROUGH)):
+                    if tests and outcome == "survived":
+                        outcome = bench.outcome(path, trial.edit.number, tests, examples)
+                done.put(attrs.evolve(trial, outcome=outcome))
+    except Exception as error:
+        done.put(error)
+
+
+def known_survivors() -> dict[tuple[str, str, str, str, int], str]:
+    """The reason for each, by module, place, words before and after, and which of the like ones."""
+    tables: list[dict[str, Any]] = tomllib.loads(SURVIVORS.read_text()).get("survivor", [])
+    return {
+        (each["module"], each["where"], each["old"], each["new"], each.get("nth", 0)): each["reason"] for each in tables
+    }
+
+
+def remembered(results: Path) -> dict[str, str]:
+    """What came of the trials of earlier runs, by key; the last word counts."""
+    if not results.exists():
+        return {}
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    return {json.dumps(each["key"]): each["outcome"] for each in lines}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Tries what was asked for and prints the survivors."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutants.state", description=__doc__)
+    parser.add_argument("--module", action="append", default=[], help="only this module of state/; may be repeated")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N of the edits, drawn by --seed")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2, help="processes beside each other")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="what earlier runs found; added to")
+    parser.add_argument("--toml", action="store_true", help="print unexplained survivors as tables for survivors.toml")
+    asked = parser.parse_args(arguments)
+    trials = trials_of(ROOT / FOLDER, asked.module)
+    if not trials:
+        parser.error(f"there is no module {', '.join(asked.module)} in {FOLDER}")
+    if asked.sample is not None:
+        trials = random.Random(asked.seed).sample(trials, min(asked.sample, len(trials)))
+    before, reasons = remembered(asked.results), known_survivors()
+    done = [attrs.evolve(each, outcome=before.get(json.dumps(each.key), "")) for each in trials]
+    done = [each for each in done if each.outcome and (each.outcome != "survived" or each.name_of_reason in reasons)]
+    known = {json.dumps(each.key) for each in done}
+    with asked.results.open("a") as results:
+        for trial in try_all([each for each in trials if json.dumps(each.key) not in known], asked.jobs):
+            results.write(json.dumps({"key": trial.key, "outcome": trial.outcome}) + "\n")
+            results.flush()
+            done.append(trial)
+    return report(done, as_toml=asked.toml)
+
+
+def report(trials: Sequence[Trial], *, as_toml: bool = False) -> int:
+    """Prints the figures and who survived; 1 when there is one without a reason."""
+    reasons = known_survivors()
+    survivors = [each for each in trials if each.outcome == "survived"]
+    tried, lost = Counter(each.module for each in trials), Counter(each.module for each in survivors)
+    for name, edits, survived in (*((each, tried[each], lost[each]) for each in sorted(tried)),
+                                  ("all", len(trials), len(survivors))):  # fmt: skip
+        print(f"{name:10} {edits:5} edits {edits - survived:5} killed {survived:4} survived")
+    unexplained = 0
+    for trial in sorted(survivors, key=lambda each: (each.module, each.edit.number)):
+        reason = reasons.get(trial.name_of_reason)
+        unexplained += reason is None
+        if as_toml and reason is None:
+            print(_as_toml(trial))
+        else:
+            print(f"{trial.name}: {reason or 'NOT EXPLAINED'}")
+    print(f"{unexplained} without a reason in {SURVIVORS.name}")
+    return 1 if unexplained else 0
+
+
+def _as_toml(trial: Trial) -> str:
+    fields = {"module": trial.module, "where": trial.edit.where, "old": trial.edit.old, "new": trial.edit.new}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
+    if trial.edit.nth:
+        lines.append(f"nth = {trial.edit.nth}")
+    return "\n".join(["", f"# line {trial.edit.line}", "[[survivor]]", *lines, 'reason = ""'])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
