@@ -390,6 +390,40 @@ def test_a_drain_under_way_keeps_its_deadline_over_a_reload() -> None:
     assert (RETIRING, 1.0 + ORDINARY) == held.seen
 
 
+def test_a_drain_under_way_is_not_cut_short_by_a_reload_either() -> None:
+    """What was promised when it began holds, with a deadline and without one."""
+    for timeout in (ORDINARY, NEVER):
+        story = told(drain_timeout=timeout)
+        held = Held(story, A)
+        story.at(1.0).bad(tcp("a"))
+        held.follow()
+        story.at(2.0).reload(A, B, **{**FAST, "drain_timeout": 3.0})
+
+        assert (RETIRING, 1.0 + timeout) == held.seen
+
+
+def test_a_lease_opened_under_fail_open_drains_when_its_node_is_taken_away() -> None:
+    """It was never usable, so it cannot fall; but the operator wants it empty."""
+    story = told()
+    story.at(1.0).bad(tcp("a")).bad(tcp("b"))
+    held = Held(story, A)
+    assert (STANDBY, NEVER) == held.seen
+    story.at(2.0).disable("a")
+
+    assert (RETIRING, 2.0 + ORDINARY) == held.seen
+
+
+def test_a_withdrawn_order_leaves_a_fallen_node_the_ordinary_time() -> None:
+    """Endless patience was for the maintenance; the node is back in the file and still dead."""
+    story = told()
+    held = Held(story, A)
+    story.at(1.0).drain("a", NEVER)
+    assert (RETIRING, NEVER) == held.seen
+    story.at(2.0).bad(tcp("a")).enable("a")
+
+    assert (RETIRING, 2.0 + ORDINARY) == held.seen
+
+
 def test_an_address_that_left_its_names_answer_drains_and_comes_back() -> None:
     """The node is fine; where these flows are is not the node any more."""
     story = told()
