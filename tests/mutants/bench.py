@@ -31,6 +31,7 @@ from tests.mutants.replacing import Replacement
 
 READY = ("hypothesis.stateful", "hypothesis.strategies", "_pytest.assertion.rewrite", "_pytest.unittest", "cattrs.v")
 MEMORY = 3 << 30  # bytes of address space: an edit may make a loop that allocates for ever
+PATIENCE = 30  # how many times slower than its processor time a fork may be
 PASSED, FAILED, INTERRUPTED, CRASHED, ELSEWHERE = 0, 1, 2, 3, 99  # what pytest ends with; the last is ours
 OUTCOMES = {PASSED: "survived", FAILED: "killed", INTERRUPTED: "killed", CRASHED: "killed", ELSEWHERE: "elsewhere"}
 PROFILE = "mutants"
@@ -56,12 +57,17 @@ def main(folder: str, modules: Sequence[str]) -> None:
 
 
 def _in_a_fork(work: Any, timeout: float) -> str:
-    """What comes of work that is done in a fork and returns what pytest would end with."""
+    """What comes of work that is done in a fork and returns what pytest would end with.
+
+    `timeout` is in seconds of processor time: a busy machine makes no fault. The clock's limit is far behind it.
+    """
     pid = os.fork()
     if pid == 0:
         code = CRASHED
         try:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            seconds = max(round(timeout), 1)
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
             code = int(work())
         except MemoryError:
             code = FAILED
@@ -69,15 +75,15 @@ def _in_a_fork(work: Any, timeout: float) -> str:
             os._exit(code)
     ended = os.pidfd_open(pid)
     try:
-        is_late = not select.select([ended], [], [], timeout)[0]
+        is_late = not select.select([ended], [], [], timeout * PATIENCE)[0]
         if is_late:
             os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
     finally:
         os.close(ended)
-    if is_late:
-        return "timeout"
     code = os.waitstatus_to_exitcode(status)
+    if is_late or code == -signal.SIGXCPU:
+        return "timeout"
     return OUTCOMES.get(code, "killed" if code < 0 else f"no result: pytest ended with {code}")
 
 

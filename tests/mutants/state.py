@@ -31,7 +31,7 @@ READY = ("sniffgate.config.load", "sniffgate.errors")
 SURVIVORS = Path(__file__).with_name("survivors.toml")
 RESULTS = ROOT / ".mutants.jsonl"
 QUICK, THOROUGH = 8, 20  # examples of each property: for the first look, and for who survives it
-TIMEOUT = 60.0  # seconds; the tests of the rules take two or three
+TIMEOUT = 30.0  # seconds of processor time; the tests of the rules take two or three
 INI = """[pytest]
 addopts = --import-mode=importlib -p no:cacheprovider
 filterwarnings = error
