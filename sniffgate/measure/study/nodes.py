@@ -118,7 +118,7 @@ class Node:
 
     def seen(self) -> Seen:
         """What it counted. Errors: `TrialFailed` when it is dead or frozen."""
-        self.child.say("report")
+        self._tell("report")
         return Seen(**json.loads(self._line()))
 
     def table(self, **fields: Setting) -> str:
@@ -127,9 +127,17 @@ class Node:
         return table("[[nodes]]", {"name": self.name, "tcp": address, "udp": address, **self.fields, **fields})
 
     def _do(self, word: str) -> float:
-        self.child.say(word)
+        self._tell(word)
         self._expect("done")
         return clock()
+
+    def _tell(self, word: str) -> None:
+        if not self.is_up:
+            raise TrialFailed(f"{self.name} is dead or frozen and was told to {word}")
+        try:
+            self.child.say(word)
+        except RoundFailed:
+            raise TrialFailed(f"{self.name} died by itself") from None
 
     def _expect(self, word: str) -> None:
         line = self._line()
