@@ -80,10 +80,10 @@ class Trial:
 
 
 def trials_of(folder: Path, modules: Sequence[str] = ()) -> list[Trial]:
-    """Every edit of every module of the rules, or of those named."""
+    """Every edit of every module of the rules, or of those named, in their order."""
     found = []
-    for path in sorted(folder.glob("*.py")):
-        if modules and path.stem not in modules:
+    for path in [folder / f"{name}.py" for name in modules] or sorted(folder.glob("*.py")):
+        if not path.exists():
             continue
         source = path.read_text()
         digest = hashlib.sha256(source.encode()).hexdigest()[:12]
@@ -156,7 +156,10 @@ def try_all(trials: Sequence[Trial], jobs: int) -> Iterator[Trial]:
         todo.put(trial)
     with tempfile.TemporaryDirectory(prefix="sniffgate-mutants-") as name:
         folder = copy_of_the_project(Path(name))
-        workers = [threading.Thread(target=_work, args=(folder, todo, done), daemon=True) for _ in range(jobs)]
+        workers = [
+            threading.Thread(target=_work, args=(folder, todo, done), kwargs={"first": not each}, daemon=True)
+            for each in range(jobs)
+        ]
         for worker in workers:
             todo.put(None)
             worker.start()
@@ -169,16 +172,17 @@ def try_all(trials: Sequence[Trial], jobs: int) -> Iterator[Trial]:
             worker.join(TIMEOUT)
 
 
-def _work(folder: Path, todo: "queue.SimpleQueue[Trial | None]", done: "queue.SimpleQueue[Trial | Exception]") -> None:
+def _work(
+    folder: Path, todo: "queue.SimpleQueue[Trial | None]", done: "queue.SimpleQueue[Trial | Exception]", *, first: bool
+) -> None:
     try:
         with Bench(folder, TESTS, READY, package=PACKAGE) as bench:
-            first, rest = suite_of(folder, "model")
-            if bench.outcome(folder / FOLDER / "model.py", None, first + rest, QUICK) != "survived":
+            if first and bench.outcome(folder / FOLDER / "model.py", None, [str(folder / TESTS)], QUICK) != "survived":
                 raise RuntimeError("the tests of the rules are not green before any fault is put in")
             while (trial := todo.get()) is not None:
-                path, (first, rest) = folder / FOLDER / f"{trial.module}.py", suite_of(folder, trial.module)
+                path, (best, rest) = folder / FOLDER / f"{trial.module}.py", suite_of(folder, trial.module)
                 outcome = "survived"
-                for tests, examples in ((first, QUICK), (rest + first, THOROUGH)):
+                for tests, examples in ((best, QUICK), (rest + best, THOROUGH)):
                     if tests and outcome == "survived":
                         outcome = bench.outcome(path, trial.edit.number, tests, examples)
                 done.put(attrs.evolve(trial, outcome=outcome))
