@@ -134,6 +134,7 @@ def test_without_probes_a_dead_node_stays_out() -> None:
     assert [0, 0] == list(seen["probes_claimed"])
     assert (0, 0) == (one(seen, "resurrections"), one(seen, "requests_lost"))
     assert one(seen, "ejections") >= 1
+    assert 1 == len(seen["switched_at_ms"])
 
 
 @pytest.mark.soak

@@ -13,6 +13,7 @@ from .settling import settled_pair
 
 THRESHOLDS = (1, 2, 3)
 EVERY = 0.05  # seconds between two requests of the one client
+BEFORE = 0.2  # seconds of traffic, and of looks at the status, before the failure
 DEAD = 1.5  # seconds: longer than a first ejection here, shorter than the second one
 BACK_WITHIN = 5.0  # seconds
 
@@ -39,6 +40,7 @@ def none(lab: Lab) -> None:
     claimed_probes = [dig(node_of(gateway.status(), name), "stats", "probe_ok") for name in ("node-a", "node-b")]
     zero = clock()
     with Watch(gateway, zero) as watch, Requests(gateway.door.port, zero, every=EVERY) as requests:
+        time.sleep(BEFORE)
         struck = a.kill() - zero
         time.sleep(DEAD)
         status = gateway.status()
