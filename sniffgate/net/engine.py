@@ -13,8 +13,9 @@ import trio
 
 from .endings import say_farewell, wait_delivered
 from .engine_datagrams import Front, Lane
+from .engine_direct import cut_group
 from .engine_flow import EngineFlow
-from .engine_intake import Intake, cut_group
+from .engine_intake import Intake
 from .engine_loop import EngineLoop
 from .engine_reports import Reports
 from .ports import Acceptor, Conn, Datagram, DatagramPort

@@ -22,6 +22,21 @@ NO_INTEREST = (
 )
 
 
+class Timed(Protocol):
+    """What the loop looks at again at a certain time."""
+
+    over: bool
+    timers: int  # that the loop has set for it
+
+    def due(self) -> float:
+        """When it expires if nothing happens, monotonic seconds; inf for never. It may move later meanwhile."""
+        ...
+
+    def expire(self) -> None:
+        """Nothing has happened until then."""
+        ...
+
+
 class Loop(Protocol):
     """What a flow needs of the engine's loop."""
 
@@ -33,8 +48,8 @@ class Loop(Protocol):
         """Makes `interest` what the loop waits for at `end`."""
         ...
 
-    def set_timer(self, flow: "EngineFlow") -> None:
-        """Looks at the flow's limits again when they may be reached."""
+    def set_timer(self, timed: Timed) -> None:
+        """Looks at it again when it is due."""
         ...
 
     def finish(self, flow: "EngineFlow") -> None:
@@ -134,7 +149,16 @@ class EngineFlow:
         if end.eof and not end.deaf and end.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
             self._went_deaf(end, None)
 
-    def deadline(self) -> tuple[float, EndReason]:
+    def due(self) -> float:
+        """See `Timed.due`."""
+        return self._deadline()[0]
+
+    def expire(self) -> None:
+        """See `Timed.expire`."""
+        _, self.timed_out = self._deadline()
+        self.loop.finish(self)
+
+    def _deadline(self) -> tuple[float, EndReason]:
         """When a limit is reached if no byte comes, and which."""
         when, reason = float("inf"), EndReason.IDLE
         if self.limits.idle:

@@ -1,30 +1,23 @@
-"""Shortcuts in the relay engine: a listening socket in its epoll set, and the flows that it begins by itself.
+"""Shortcuts in the relay engine: a listening socket in its epoll set, and the clients that come there.
 
-Only the engine's thread acts here. A connection that is made, used and closed within it never changes threads.
+Only the engine's thread acts here.
 """
 
 from collections.abc import Callable
-from functools import partial
-from select import EPOLLIN
+from select import EPOLLIN, EPOLLOUT
 from typing import Protocol
 
 from ..errors import LocalShortage
-from .endings import say_farewell, wait_delivered
-from .engine_flow import EngineFlow
-from .engine_flow import Loop as FlowLoop
-from .engine_reports import Reports
-from .relay import Counters, EndReason
-from .shortcut import ROOM_LEFT, FlowGroup, Leaving, Shortcut, TakenFlow
+from .engine_direct import Loop as DirectLoop
+from .engine_direct import begin_flow
+from .engine_flow import Timed
+from .relay import Counters
+from .shortcut import ROOM_LEFT, Leaving, Shortcut
 from .tcp_sockets import SocketAcceptor, SocketConn, SocketConnecting
 
-CUT_AT_ONCE = 256  # flows of a group for each turn: each costs some 10 us, in which no byte of anybody moves
 
-
-class Loop(FlowLoop, Protocol):
+class Loop(DirectLoop, Protocol):
     """What this needs of the engine's loop."""
-
-    clock: Callable[[], float]  # Trio's
-    reports: Reports
 
     def add(self, fd: int, interest: int, handler: Callable[[int], None]) -> None:
         """Calls `handler` with the events of `fd`."""
@@ -34,25 +27,35 @@ class Loop(FlowLoop, Protocol):
         """Forgets `fd`."""
         ...
 
-    def adopt(self, flow: EngineFlow) -> None:
-        """Starts relaying a flow that was begun in the engine's thread."""
-        ...
-
-    def call(self, command: Callable[[], None]) -> None:
-        """Runs `command` in the engine's thread, with the next batch of events at the latest."""
+    def forget_timers(self, timed: Timed) -> None:
+        """Takes note that it is over."""
         ...
 
 
-class DirectFlow(EngineFlow):
-    """A flow that the engine began by itself."""
+class _Waiting:
+    """A client whose node has been asked and has not answered yet."""
 
-    closes_at_once = True
-    __slots__ = ("clock", "reports", "shortcut", "taken")
+    __slots__ = ("begun", "client", "fd", "intake", "over", "since", "timers", "until")
 
-    clock: Callable[[], float]
-    reports: Reports
-    shortcut: Shortcut
-    taken: TakenFlow
+    def __init__(
+        self, intake: "Intake", client: SocketConn, begun: SocketConnecting, since: float, until: float
+    ) -> None:
+        self.intake = intake
+        self.client = client
+        self.begun = begun
+        self.fd = begun.fileno()
+        self.since = since
+        self.until = until
+        self.over = False
+        self.timers = 0
+
+    def due(self) -> float:
+        """See `Timed.due`."""
+        return self.until
+
+    def expire(self) -> None:
+        """See `Timed.expire`."""
+        self.intake.give_up(self)
 
 
 class Intake:
@@ -67,6 +70,7 @@ class Intake:
         self._fd = acceptor.fileno()
         self._shortcut = shortcut
         self._on_over = on_over
+        self._waiting: set[_Waiting] = set()
         self.is_over = False
         self.leaving: Leaving | None = None  # None: it was asked to
         self.trouble: Exception | None = None
@@ -89,6 +93,8 @@ class Intake:
         if not self.is_over:
             self.is_over = True
             self._loop.remove(self._fd)
+            for waiting in list(self._waiting):
+                self.give_up(waiting)
             self._loop.reports.add(self._on_over, self, urgent=True)
 
     def _leave(self, why: Leaving) -> None:
@@ -104,7 +110,7 @@ class Intake:
         shortcut = self._shortcut
         if not shortcut.stands() or shortcut.group.is_over:
             self._leave(Leaving.STALE)
-        elif shortcut.room() - len(self._loop.reports) <= ROOM_LEFT:
+        elif shortcut.room() - len(self._loop.reports) - len(self._waiting) <= ROOM_LEFT:
             self._leave(Leaving.FULL)
         else:
             try:
@@ -116,74 +122,49 @@ class Intake:
                 self._take(client)
 
     def _take(self, client: SocketConn) -> None:
-        """Starts the flow of a client."""
+        """Starts the flow of a client, or waits a little for its node."""
+        since = self._loop.clock()
+        begun = SocketConnecting(self._shortcut.address, self._shortcut.user_timeout)
+        if begun.fileno() < 0:
+            self._go_on(client, begun, since)
+            return
+        waiting = _Waiting(self, client, begun, since, self._loop.now + self._shortcut.patience)
+        try:
+            self._loop.add(waiting.fd, EPOLLOUT, lambda _event: self._settle(waiting))
+        except OSError as error:  # no room: fs.epoll.max_user_watches, or memory
+            self._loop.reports.add(self._shortcut.owner.returned, client, begun, since)
+            self._fail(error)
+            return
+        self._waiting.add(waiting)
+        self._loop.set_timer(waiting)
+
+    def _settle(self, waiting: _Waiting) -> None:
+        """The kernel knows how a connect went."""
+        self._forget(waiting)
+        waiting.begun.settle()
+        self._go_on(waiting.client, waiting.begun, waiting.since)
+
+    def _go_on(self, client: SocketConn, begun: SocketConnecting, since: float) -> None:
+        """Starts the flow if the connect was made, and is still for the right node."""
         shortcut = self._shortcut
-        begun = SocketConnecting(shortcut.address, shortcut.user_timeout)
-        node = begun.result_nowait()
-        if node is None:
-            self._loop.reports.add(shortcut.owner.returned, client, begun, urgent=True)
-            self._leave(Leaving.SLOW)
-            return
-        begin_flow(self._loop, shortcut, client, node, Counters())
+        if begun.failure_nowait() is None and shortcut.stands() and not shortcut.group.is_over:
+            node = begun.result_nowait()
+            assert node is not None
+            begin_flow(self._loop, shortcut, client, node, Counters(), since)
+        else:
+            self._give_back(client, begun, since)
 
+    def give_up(self, waiting: _Waiting) -> None:
+        """It has taken too long, or nobody is taken in any more: the tasks go on from here."""
+        self._forget(waiting)
+        self._give_back(waiting.client, waiting.begun, waiting.since)
 
-def begin_flow(loop: Loop, shortcut: Shortcut, client: SocketConn, node: SocketConn, counters: Counters) -> None:
-    """Relays between a client and its node, for the owner of the shortcut. *Closes:* both, in the end."""
-    taken = TakenFlow(client, node, counters, loop.clock())
-    report = loop.reports.add
-    flow = DirectFlow(
-        loop,
-        client.plain,
-        node.plain,
-        counters,
-        shortcut.limits,
-        partial(report, shortcut.owner.heard, taken),
-        _flow_is_over,
-    )
-    flow.clock, flow.reports, flow.shortcut, flow.taken = loop.clock, loop.reports, shortcut, taken
-    shortcut.group.flows.add(flow)
-    report(shortcut.owner.begun, taken)
-    loop.adopt(flow)
+    def _forget(self, waiting: _Waiting) -> None:
+        self._waiting.discard(waiting)
+        self._loop.remove(waiting.fd)
+        waiting.over = True
+        self._loop.forget_timers(waiting)
 
-
-def _flow_is_over(flow: EngineFlow) -> None:
-    """Says goodbye for a flow that the engine has let go of, and reports it."""
-    assert isinstance(flow, DirectFlow)
-    taken, shortcut = flow.taken, flow.shortcut
-    taken.ended = flow.clock()
-    shortcut.group.flows.discard(flow)
-    report = flow.reports.add
-    if flow.crashed:
-        taken.client.abort()
-        taken.node.abort()
-        report(shortcut.owner.ended, taken, EndReason.CRASHED, urgent=True)
-        return
-    farewell = partial(
-        say_farewell, taken.client, taken.node, flow.reason, client_was_ended=flow.node.ended, holding=flow.holding
-    )
-    if flow.survivor is not None:
-        survivor = taken.client if flow.survivor is flow.client else taken.node
-        if survivor.unsent():
-            wait = partial(wait_delivered, survivor)
-            report(shortcut.owner.lost, taken, flow.reason, wait, farewell, urgent=True)
-            return
-    farewell()
-    reason = flow.reason or flow.timed_out
-    report(shortcut.owner.ended, taken, reason, urgent=reason is EndReason.NODE_RESET)
-
-
-def cut_group(loop: Loop, group: FlowGroup, on_over: Callable[[], None]) -> None:
-    """Cuts every flow of a group, a part of them each turn; nothing may join it any more.
-
-    `on_over` is called in Trio's thread, when all of them have been reported.
-    """
-    group.is_over = True
-    flows = group.flows
-    for _ in range(min(CUT_AT_ONCE, len(flows))):
-        flow = next(iter(flows))
-        assert isinstance(flow, DirectFlow)
-        loop.finish(flow)
-    if flows:
-        loop.call(partial(cut_group, loop, group, on_over))
-    else:
-        loop.reports.add(on_over, urgent=True)
+    def _give_back(self, client: SocketConn, begun: SocketConnecting, since: float) -> None:
+        self._loop.reports.add(self._shortcut.owner.returned, client, begun, since, urgent=True)
+        self._leave(Leaving.SLOW)

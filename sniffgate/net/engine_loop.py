@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from .engine_flow import BUFFER_BYTES, NO_INTEREST, End, EngineFlow
+from .engine_flow import BUFFER_BYTES, NO_INTEREST, End, EngineFlow, Timed
 from .engine_reports import Reports
 from .pipes import PipePool
 from .relay import EndReason
@@ -51,8 +51,8 @@ class EngineLoop:
         self._woken = False
         self._stopping = False
         self._is_over = False
-        self._timers: list[tuple[float, int, EngineFlow]] = []
-        self._stale_timers = 0  # of flows that are over
+        self._timers: list[tuple[float, int, Timed]] = []
+        self._stale_timers = 0  # of what is over
         self._order = itertools.count()
 
     # --- in Trio's thread -----------------------------------------------------------------------------
@@ -221,21 +221,21 @@ class EngineLoop:
                     self._epoll.register(end.fd, interest or NO_INTEREST)
                     return
 
-    def set_timer(self, flow: EngineFlow) -> None:
+    def set_timer(self, timed: Timed) -> None:
         """See `Loop.set_timer`."""
-        if flow.over:  # its first event was its last, before this command's turn came
+        if timed.over:  # its first event was its last, before this command's turn came
             return
-        when, _ = flow.deadline()
-        if when < float("inf"):
-            flow.timers += 1
-            heapq.heappush(self._timers, (when, next(self._order), flow))
+        when = timed.due()
+        if when < _NEVER:
+            timed.timers += 1
+            heapq.heappush(self._timers, (when, next(self._order), timed))
 
     def finish(self, flow: EngineFlow) -> None:
         """See `Loop.finish`."""
         if flow.over:
             return
         flow.over = True
-        self._forget_timers(flow)
+        self.forget_timers(flow)
         is_closed_now = flow.closes_at_once and flow.reason is EndReason.COMPLETE
         for end in (flow.client, flow.node):
             if self._ends.get(end.fd) is end:
@@ -256,12 +256,12 @@ class EngineLoop:
             due = min(due, self.reports.due)
         return -1 if due == _NEVER else max(0.0, due - time.monotonic())
 
-    def _forget_timers(self, flow: EngineFlow) -> None:
-        """Drops timers of flows that are over, once they are the greater part.
+    def forget_timers(self, timed: Timed) -> None:
+        """Drops timers of what is over, once they are the greater part.
 
         Left until they are due they would keep every flow of the last minutes or hours in memory.
         """
-        self._stale_timers += flow.timers
+        self._stale_timers += timed.timers
         if self._stale_timers > max(FEW_TIMERS, len(self._timers) // 2):
             self._timers = [entry for entry in self._timers if not entry[2].over]
             heapq.heapify(self._timers)
@@ -269,17 +269,15 @@ class EngineLoop:
 
     def _run_timers(self) -> None:
         while self._timers and self._timers[0][0] <= self.now:
-            _, _, flow = heapq.heappop(self._timers)
-            if flow.over:
+            _, _, timed = heapq.heappop(self._timers)
+            if timed.over:
                 self._stale_timers -= 1
                 continue
-            flow.timers -= 1
-            when, reason = flow.deadline()
-            if when > self.now:
-                self.set_timer(flow)
+            timed.timers -= 1
+            if timed.due() > self.now:
+                self.set_timer(timed)
             else:
-                flow.timed_out = reason
-                self.finish(flow)
+                timed.expire()
 
     def _stop(self) -> None:
         self._stopping = True

@@ -1,8 +1,8 @@
 """Shortcuts: clients that the relay accepts, connects and relays by itself, for as long as a caller's rule stands.
 
-Where a node takes a connection at once, as on one machine, handing it from the thread of the relay to the one of the
-tasks and back costs more than all that is done with it. So the tasks say beforehand where new clients go, and hear
-afterwards what became of them. Whatever does not succeed at once goes to the tasks, as it always did.
+Handing a connection from the thread of the tasks to the one of the relay costs more than all that is done with a
+short one. So the tasks say beforehand where new clients go, and hear afterwards what became of them. Whatever does not
+succeed soon goes to the tasks, as it always did.
 """
 
 import enum
@@ -16,6 +16,7 @@ from .ports import Conn, Connecting
 from .relay import Counters, EndReason, RelayLimits
 
 ROOM_LEFT = 64  # slots: with fewer left the tasks count them one by one, since two threads cannot without a lock
+PATIENCE = 0.02  # seconds that a node has to take a client: a hundred round trips between machines in one place
 
 
 @attrs.define(eq=False)
@@ -25,7 +26,8 @@ class TakenFlow:
     client: Conn
     node: Conn
     counters: Counters
-    began: float  # Trio's clock
+    began: float  # when the client was accepted, Trio's clock
+    connected: float  # the same clock
     ended: float | None = None  # the same, once it is over
 
 
@@ -60,8 +62,11 @@ class FlowOwner(Protocol):
         """
         ...
 
-    def returned(self, client: Conn, begun: Connecting) -> None:
-        """A client whose node did not take it at once. *Closes:* both, from now on the owner's."""
+    def returned(self, client: Conn, begun: Connecting, since: float) -> None:
+        """A client whose node has not taken it, accepted and the connect begun at `since` on Trio's clock.
+
+        *Closes:* both, from now on the owner's.
+        """
         ...
 
 
@@ -87,6 +92,7 @@ class Shortcut:
     owner: FlowOwner
     stands: Callable[[], bool]
     room: Callable[[], float]  # slots that are free; those of flows that the owner has not heard of are still free
+    patience: float = PATIENCE
 
 
 class Leaving(enum.Enum):
@@ -94,4 +100,4 @@ class Leaving(enum.Enum):
 
     STALE = "stale"  # it stands no more
     FULL = "full"  # fewer slots than `ROOM_LEFT`
-    SLOW = "slow"  # a node did not take a client at once; the owner has it
+    SLOW = "slow"  # the node did not take a client soon; the owner has it

@@ -224,6 +224,15 @@ class SocketConnecting:
                 self._sock = None
             self._fail(_connect_failure(error, address), error)
 
+    def fileno(self) -> int:
+        """The descriptor to wait at until it is writable; -1 once it is over."""
+        return -1 if self._sock is None else self._sock.fileno()
+
+    def settle(self) -> None:
+        """Takes down how it went, once the descriptor is writable."""
+        assert self._sock is not None
+        self._finish(self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+
     def result_nowait(self) -> SocketConn | None:
         """See `Connecting.result_nowait`."""
         conn, self._conn = self._conn, None
@@ -238,7 +247,7 @@ class SocketConnecting:
         try:
             if self._sock is not None:
                 await trio.lowlevel.wait_writable(self._sock)
-                self._finish(self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
+                self.settle()
             else:
                 await trio.lowlevel.checkpoint()
             if self._error is not None:

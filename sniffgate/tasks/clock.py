@@ -18,6 +18,10 @@ class Clock:
         """Seconds since the gateway's start."""
         return trio.current_time() - self.started
 
+    def at(self, moment: float) -> float:
+        """A moment of Trio's clock in seconds since the gateway's start."""
+        return moment - self.started
+
     def wall_ms(self) -> int:
         """Milliseconds since 1970, for people."""
         return int(self._wall() * 1000)

@@ -38,6 +38,7 @@ class Attempt:
     entered: RouteKey  # the route whose flows in progress it counts among
     on_trial: bool = False
     begun: Connecting | None = None  # the connect, where it was begun before there was a task for it
+    since: float | None = None  # when that was, Trio's clock; None: with the task
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
 
     def may_go_on(self, state: State) -> bool:
@@ -113,9 +114,7 @@ class Searches:
             search.first = attempt
             if not attempt.configured.is_literal:
                 return False
-            begun = attempt.begun = arrival.take_offer(attempt.configured) or self._services.network.begin_connect(
-                attempt.configured, user_timeout=arrival.listener.tcp_user_timeout
-            )
+            begun = attempt.begun = self._begin(arrival, attempt)
             if (conn := begun.result_nowait()) is not None:
                 search.first = None
                 search.winner = (attempt, conn)
@@ -126,6 +125,14 @@ class Searches:
             self._count_failure(arrival, attempt.endpoint, (attempt.configured,), [failure], timed_out=False)
             self._let_go(arrival, attempt, None)
         return False
+
+    def _begin(self, arrival: Arrival, attempt: Attempt) -> Connecting:
+        """The connect of a first try: perhaps it was begun elsewhere."""
+        offer = arrival.take_offer(attempt.configured)
+        if offer is not None:
+            attempt.since = offer.since
+            return offer.connecting
+        return self._services.network.begin_connect(attempt.configured, user_timeout=arrival.listener.tcp_user_timeout)
 
     async def find_node(self, arrival: Arrival) -> EndReason | None:
         """None once a flow owns the client, else why it has none."""
@@ -212,7 +219,9 @@ class Searches:
     def _start_try(self, arrival: Arrival, search: Search, attempt: Attempt) -> None:
         search.has_failed = False
         search.running.add(attempt)
-        search.hedge_at = trio.current_time() + self._hedge_delay(self._services.board.state, attempt)
+        if attempt.since is None:
+            attempt.since = trio.current_time()
+        search.hedge_at = attempt.since + self._hedge_delay(self._services.board.state, attempt)
         self._tries.start_soon(self._try, arrival, search, attempt)
 
     async def _try(self, arrival: Arrival, search: Search, attempt: Attempt) -> None:
@@ -266,7 +275,7 @@ class Searches:
     async def _connect(self, arrival: Arrival, attempt: Attempt) -> Conn | None:
         """A connection to the node; None when it failed (reported as evidence) or the endpoint fell meanwhile."""
         timeout = self._services.board.state.config.globals.connect_timeout
-        started = trio.current_time()
+        started = trio.current_time() if attempt.since is None else attempt.since
         errors: list[ConnectFailed | LocalShortage] = []
         addresses: tuple[Address, ...] = ()
         attempt.scope.deadline = started + timeout

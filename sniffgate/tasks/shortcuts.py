@@ -21,9 +21,7 @@ from .leases import Lease, LeaseBook
 from .services import Contained, Services, Slots
 from .tcp_flow import Arrival, Flow, Offer, finish
 
-SLOW_PAUSE = (
-    10.0  # seconds without a shortcut to an endpoint that did not take a client at once: it is on another machine
-)
+SLOW_PAUSE = 10.0  # seconds without a shortcut to an endpoint that did not take a client soon: it is far away
 
 
 @attrs.frozen
@@ -148,6 +146,7 @@ class _Books:
             ledger.hedges(self.route).count_flow(trio.current_time())
             ledger.enter(self.route, endpoint.node)
             ledger.flow_began(endpoint, flow.counters)
+            ledger.of(endpoint).last_connect = flow.connected - flow.began
 
     def heard(self, _flow: TakenFlow) -> None:
         """See `FlowOwner.heard`."""
@@ -157,13 +156,13 @@ class _Books:
     def ended(self, flow: TakenFlow, reason: EndReason | None) -> None:
         """See `FlowOwner.ended`."""
         with self._containing():
-            services, now = self.services, trio.current_time()
+            services = self.services
             if reason is None:
                 reason = self.lease.cut_reason if self.lease.is_over else EndReason.SHUTDOWN
             elif reason is EndReason.CRASHED:
                 bug = RuntimeError("the relay engine met a bug in this flow")
                 services.note_crash(f"the relay of a flow to {self.lease.endpoint}", BaseExceptionGroup("", [bug]))
-            arrival = Arrival(flow.client, self.listener, services.clock.now() - (now - flow.began), has_slot=True)
+            arrival = Arrival(flow.client, self.listener, services.clock.at(flow.began), has_slot=True)
             self.leave(arrival)
             whole = Flow(arrival, flow.node, self.lease.endpoint, self.lease, on_trial=False, counters=flow.counters)
             finish(services, whole, reason, flow.ended)
@@ -195,9 +194,9 @@ class _Books:
             say_farewell()
             self.ended(flow, reason)
 
-    def returned(self, client: Conn, begun: Connecting) -> None:
+    def returned(self, client: Conn, begun: Connecting, since: float) -> None:
         """See `FlowOwner.returned`."""
-        self.take_back(client, Offer(self.address, begun))
+        self.take_back(client, Offer(self.address, begun, since))
 
     def _containing(self) -> Contained:
         return self.services.containing("the books of a flow")

@@ -81,7 +81,8 @@ class TcpIntake:
 
     def _take_in(self, client: Conn, offer: Offer | None = None) -> None:
         """Starts the flow of a client whose node takes it at once, or else a task for it. Synchronous: none is lost."""
-        arrival = Arrival(client, self._settings(), self._services.clock.now(), offer=offer)
+        began = self._services.clock.now() if offer is None else self._services.clock.at(offer.since)
+        arrival = Arrival(client, self._settings(), began, offer=offer)
         arrival.has_slot = self._slots.take_nowait()
         if arrival.has_slot:
             with self._services.containing("a TCP client"):

@@ -30,6 +30,7 @@ class Offer:
 
     address: Address
     connecting: Connecting
+    since: float  # Trio's clock
 
 
 @attrs.define(eq=False)
@@ -53,11 +54,11 @@ class Arrival:
         """Where its traffic goes."""
         return RouteKey(self.listener.pool, Transport.TCP)
 
-    def take_offer(self, address: Address | None) -> Connecting | None:
+    def take_offer(self, address: Address | None) -> Offer | None:
         """The connect begun for it, if that is to `address`. *Closes:* one to another address."""
         offer, self.offer = self.offer, None
         if offer is None or offer.address == address:
-            return None if offer is None else offer.connecting
+            return offer
         offer.connecting.close()
         return None
 
@@ -150,8 +151,7 @@ def record(
     services: Services, arrival: Arrival, reason: EndReason, flow: Flow | None = None, ended: float | None = None
 ) -> None:
     """Counts an ending and puts it in the flow log. `ended`: when, on Trio's clock, if not now."""
-    now = trio.current_time()
-    at = now if ended is None else ended
+    at = trio.current_time() if ended is None else ended
     services.ledger.endings[reason] += 1
     with services.containing("the flow log"):
         services.write_flow(
@@ -162,7 +162,7 @@ def record(
                 node=flow.endpoint.node if flow else None,
                 up=flow.counters.up if flow else 0,
                 down=flow.counters.down if flow else 0,
-                duration=services.clock.now() - (now - at) - arrival.began,
+                duration=services.clock.at(at) - arrival.began,
                 reason=reason,
                 at=at,
             )

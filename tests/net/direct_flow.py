@@ -9,10 +9,10 @@ import trio
 
 from sniffgate.address import Address
 from sniffgate.net.engine import EngineRelay
-from sniffgate.net.engine_intake import begin_flow
+from sniffgate.net.engine_direct import begin_flow
 from sniffgate.net.ports import Conn, Connecting
 from sniffgate.net.relay import Counters, EndReason, RelayLimits
-from sniffgate.net.shortcut import FlowGroup, Shortcut, TakenFlow
+from sniffgate.net.shortcut import PATIENCE, FlowGroup, Shortcut, TakenFlow
 from sniffgate.net.tcp_sockets import SocketConn
 
 NOWHERE = Address("127.0.0.1", 9)
@@ -25,7 +25,7 @@ class Owner:
     nursery: trio.Nursery | None = None
     told: list[tuple[str, TakenFlow]] = attrs.field(factory=list)
     reasons: list[EndReason | None] = attrs.field(factory=list)
-    given_back: list[tuple[Conn, Connecting]] = attrs.field(factory=list)
+    given_back: list[tuple[Conn, Connecting, float]] = attrs.field(factory=list)
     on_first_byte: Callable[[], None] | None = None
     over: trio.Event = attrs.field(factory=trio.Event)  # a flow has ended
 
@@ -69,9 +69,9 @@ class Owner:
             say_farewell()
             self.ended(flow, reason)
 
-    def returned(self, client: Conn, begun: Connecting) -> None:
+    def returned(self, client: Conn, begun: Connecting, since: float) -> None:
         """See `FlowOwner.returned`."""
-        self.given_back.append((client, begun))
+        self.given_back.append((client, begun, since))
 
     def words(self, flow: TakenFlow) -> list[str]:
         """What was told of a flow."""
@@ -86,6 +86,7 @@ def shortcut_to(
     group: FlowGroup | None = None,
     stands: Callable[[], bool] = lambda: True,
     room: Callable[[], float] = lambda: float("inf"),
+    patience: float = PATIENCE,
 ) -> Shortcut:
     """A shortcut that stands, with room for everybody unless said otherwise."""
     return Shortcut(
@@ -96,6 +97,7 @@ def shortcut_to(
         owner=owner,
         stands=stands,
         room=room,
+        patience=patience,
     )
 
 
@@ -115,7 +117,7 @@ class DirectRelay(EngineRelay):
             owner = Owner(nursery, on_first_byte=on_first_byte)
             shortcut = shortcut_to(NOWHERE, owner, limits=limits)
             ends = (cast("SocketConn", client), cast("SocketConn", node))
-            self.loop.call(partial(begin_flow, self.loop, shortcut, *ends, counters))
+            self.loop.call(partial(begin_flow, self.loop, shortcut, *ends, counters, 0.0))
             nursery.start_soon(self.hold, shortcut.group)
             await owner.over.wait()
             nursery.cancel_scope.cancel()

@@ -16,7 +16,7 @@ from sniffgate.errors import ConnectFailed, LocalShortage, PeerReset
 from sniffgate.net.engine import EngineRelay
 from sniffgate.net.ports import Acceptor, Conn
 from sniffgate.net.relay import EndReason, RelayLimits
-from sniffgate.net.shortcut import ROOM_LEFT, FlowGroup, Leaving, TakenFlow
+from sniffgate.net.shortcut import PATIENCE, ROOM_LEFT, FlowGroup, Leaving, TakenFlow
 from sniffgate.net.sockets import SocketNetwork
 from sniffgate.net.tcp_sockets import SocketConn
 from tests.net.direct_flow import Owner, shortcut_to
@@ -42,18 +42,21 @@ class Door:
     limits: RelayLimits = attrs.field(factory=RelayLimits)
     stands: bool = True
     room: float = float("inf")
+    patience: float = PATIENCE
+    node_address: Address | None = None  # of another node than `node`
     leaving: Leaving | None = None
     left: trio.Event = attrs.field(factory=trio.Event)
 
     async def admit(self) -> None:
         """Takes clients in until that ends."""
         shortcut = shortcut_to(
-            self.node.address,
+            self.node_address or self.node.address,
             self.owner,
             limits=self.limits,
             group=self.group,
             stands=lambda: self.stands,
             room=lambda: self.room,
+            patience=self.patience,
         )
         try:
             self.leaving = await self.relay.admit(self.front, shortcut)
@@ -189,12 +192,83 @@ async def test_a_client_whose_node_refuses_is_given_back_with_the_refusal() -> N
             await client.send_all(b"question")
             await door.left.wait()
             assert Leaving.SLOW is door.leaving
-            ((given_back, begun),) = door.owner.given_back
+            ((given_back, begun, _),) = door.owner.given_back
             with given_back, begun:
                 assert client.local == given_back.peer
                 assert begun.failure_nowait() is not None
                 assert b"question" == await read_exactly(given_back, 8)
         assert [] == door.owner.told
+
+
+@contextlib.contextmanager
+def crowded_node() -> Iterator[tuple[Address, socket.socket]]:
+    """A node whose accept queue is full: the kernel drops what else asks for a connection."""
+    with socket.socket() as listening, socket.socket() as first:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        first.connect(listening.getsockname())
+        yield Address("127.0.0.1", listening.getsockname()[1]), listening
+
+
+async def test_a_client_whose_node_takes_a_while_stays_with_the_relay() -> None:
+    """A node on another machine answers a round trip later, and is what most gateways are for."""
+    with crowded_node() as (address, listening):
+        async with open_door() as door:
+            door.node_address, door.patience = address, 5.0
+            door.nursery.start_soon(door.admit)
+            with await door.client() as client:
+                await client.send_all(b"question")
+                await trio.sleep(0.1)
+                assert [] == door.owner.told
+                listening.accept()[0].close()  # there is room when the kernel asks again, after a second
+                node, _ = await trio.to_thread.run_sync(listening.accept)
+                with node:
+                    assert b"question" == await trio.to_thread.run_sync(node.recv, 100)
+                flow = await door.told()
+                assert 0.5 < flow.connected - flow.began < 3.0
+            assert [] == door.owner.given_back
+            assert door.leaving is None
+
+
+async def test_a_client_whose_node_takes_too_long_is_given_back_with_the_connect() -> None:
+    """The tasks have the patience, the hedge and the next node; they go on from what was begun."""
+    with crowded_node() as (address, listening):
+        async with open_door() as door:
+            door.node_address = address
+            door.nursery.start_soon(door.admit)
+            with await door.client() as client:
+                asked = trio.current_time()
+                await door.left.wait()
+                assert Leaving.SLOW is door.leaving
+                assert PATIENCE * 0.9 < trio.current_time() - asked < 1.0
+                ((given_back, begun, since),) = door.owner.given_back
+                assert since <= asked + PATIENCE
+                with given_back, begun:
+                    assert client.local == given_back.peer
+                    assert begun.failure_nowait() is None
+                    listening.accept()[0].close()
+                    (await begun.wait()).close()
+            assert [] == door.owner.told
+
+
+async def test_clients_that_wait_for_their_node_are_given_back_when_admission_ends() -> None:
+    """None is forgotten in the engine, and none goes to a node that the table has left meanwhile."""
+    with crowded_node() as (address, _):
+        async with open_door() as door:
+            door.node_address, door.patience = address, 60.0
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(door.admit)
+                clients = [await door.client() for _ in range(3)]
+                await wait_until(lambda: 1 + 3 == len(registered(door.relay.loop)))  # the door, and who waits
+                nursery.cancel_scope.cancel()
+            assert [client.local for client in clients] == [conn.peer for conn, _, _ in door.owner.given_back]
+            assert {} == registered(door.relay.loop)
+            for conn, begun, _ in door.owner.given_back:
+                conn.close()
+                begun.close()
+            for client in clients:
+                client.close()
+            assert 0 == len([each for each in door.relay.loop._timers if not each[2].over])
 
 
 async def test_a_client_that_waits_when_admission_is_cancelled_stays_in_the_backlog() -> None:

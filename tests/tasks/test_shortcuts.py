@@ -4,6 +4,7 @@ On real sockets, for only the engine has shortcuts.
 """
 
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Callable
 
 import attrs
@@ -65,6 +66,17 @@ class World:
         acceptor, life = self.nodes[node]
         life.cancel()
         await wait_until(lambda: acceptor.socket.fileno() == -1)
+
+    async def hang(self, node: str, stack: contextlib.ExitStack) -> None:
+        """A node accepts nobody any more, and its kernel has no room to let anybody wait. `stack` keeps it so."""
+        acceptor, _ = self.nodes[node]
+        listening = stack.enter_context(socket.fromfd(acceptor.socket.fileno(), socket.AF_INET, socket.SOCK_STREAM))
+        await self.kill(node)
+        listening.listen(0)
+        for _ in range(2):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)
+            filler.connect_ex(listening.getsockname())
 
     async def connect(self) -> Conn:
         """A client."""
@@ -216,6 +228,18 @@ async def test_a_client_at_a_dead_node_is_served_by_the_next_and_the_failure_is_
         assert "node-b" == await it.who()
         await it.gateway.wait_for(lambda state: [["node-b"]] == [list(route.active) for route in state.routes.values()])
         assert 0 == it.gateway.ledger.endings[EndReason.NO_NODE]
+
+
+async def test_a_hanging_node_is_hedged_though_the_relay_had_the_client_first() -> None:
+    """The tasks go on from the connect that the relay began, and have the next node tried beside it."""
+    async with world() as it:
+        await it.open_shortcut()
+        with contextlib.ExitStack() as stack:
+            await it.hang("node-a", stack)
+            began = trio.current_time()
+            assert "node-b" == await it.who()
+            assert 0.2 <= trio.current_time() - began < 1.0
+            assert 1 == it.gateway.ledger.hedged
 
 
 async def test_a_stop_lets_flows_by_shortcut_finish_within_the_grace_and_cuts_the_rest() -> None:
