@@ -70,7 +70,7 @@ class Intake:
         self._fd = acceptor.fileno()
         self._shortcut = shortcut
         self._on_over = on_over
-        self._waiting: set[_Waiting] = set()
+        self._waiting: dict[_Waiting, None] = {}  # in the order in which they came
         self.is_over = False
         self.leaving: Leaving | None = None  # None: it was asked to
         self.trouble: Exception | None = None
@@ -135,7 +135,7 @@ class Intake:
             self._loop.reports.add(self._shortcut.owner.returned, client, begun, since)
             self._fail(error)
             return
-        self._waiting.add(waiting)
+        self._waiting[waiting] = None
         self._loop.set_timer(waiting)
 
     def _settle(self, waiting: _Waiting) -> None:
@@ -160,7 +160,7 @@ class Intake:
         self._give_back(waiting.client, waiting.begun, waiting.since)
 
     def _forget(self, waiting: _Waiting) -> None:
-        self._waiting.discard(waiting)
+        del self._waiting[waiting]
         self._loop.remove(waiting.fd)
         waiting.over = True
         self._loop.forget_timers(waiting)
