@@ -248,7 +248,7 @@ async def test_the_longest_idle_session_is_evicted_by_what_the_engine_has_heard(
             await carried(world, idle, others=1)
             await exchange(lively)
             await exchange(third)
-            assert 1 == world.gateway.ledger.endings[EndReason.EVICTED]
+            await wait_until(lambda: 1 == world.gateway.ledger.endings[EndReason.EVICTED])  # its task has to end first
             served = len({client for _, client in world.nodes["node-a"].received})
             await exchange(lively)
             assert served == len({client for _, client in world.nodes["node-a"].received})
