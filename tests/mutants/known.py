@@ -212,4 +212,20 @@ MUTANTS = (
             "tests/e2e/test_reloading.py::test_the_wish_of_an_operator_outlives_reloads_and_what_the_node_does",
         ),
     ),
+    Mutant(
+        fault="A client slips past a switch",
+        file="net/engine_intake.py",
+        old="if not shortcut.stands() or shortcut.group.is_over:",
+        new="if shortcut.group.is_over:",
+        tests=("tests/net/test_engine_intake.py::test_no_client_comes_in_once_the_shortcut_stands_no_more",),
+    ),
+    Mutant(
+        fault="Flows outlive their drain",
+        file="tasks/leases.py",
+        old="if hold is None or self.group is None:",
+        new="if hold is None or self.group is not None:",
+        tests=(
+            "tests/tasks/test_shortcuts.py::test_flows_by_shortcut_are_cut_at_the_drain_deadline_and_counted_as_drained",
+        ),
+    ),
 )
