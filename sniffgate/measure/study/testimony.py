@@ -95,6 +95,11 @@ def switches(claims: Sequence[Claim], transport: str) -> list[Claim]:
     return [after for before, after in pairs if before.active(transport) != after.active(transport)]
 
 
+def look_before(looked: Iterable[float], moment: float) -> float:
+    """When the last look before that of `moment` had its answer: what was first seen at `moment` was not so yet."""
+    return max((look for look in looked if look < moment), default=0.0)
+
+
 def became_active(claims: Iterable[Claim], node: str, transport: str, moment: float) -> float | None:
     """When a node was first seen to be active, from a moment on."""
     return next((claim.at for claim in claims if claim.at >= moment and claim.active(transport) == node), None)

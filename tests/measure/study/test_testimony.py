@@ -14,6 +14,7 @@ from sniffgate.measure.study.testimony import (
     check_moment,
     check_throughout,
     claim_of,
+    look_before,
     lost_health,
     switches,
 )
@@ -53,6 +54,12 @@ def test_moments_are_those_of_the_first_claim_from_a_moment_on() -> None:
     assert became_active(CLAIMS, "node-a", "tcp", 0.5) is None
     assert 1.0 == lost_health(CLAIMS, "node-a", 0.0)
     assert lost_health(CLAIMS, "node-b", 0.0) is None
+
+
+def test_what_was_first_seen_by_a_look_was_not_so_at_the_one_before() -> None:
+    """So a time that is counted from there is never too short."""
+    assert 0.2 == look_before([0.1, 0.2, 0.3, 0.4], 0.3)
+    assert 0.0 == look_before([0.3], 0.3)
 
 
 def test_traffic_that_agrees_is_no_lie() -> None:

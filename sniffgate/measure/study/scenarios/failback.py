@@ -1,6 +1,6 @@
 """The primary returns after a failure: when traffic does, and what becomes of the connections at the standby."""
 
-import contextlib
+import socket
 import time
 
 from ..clients import exchange
@@ -8,7 +8,7 @@ from ..lab import Lab
 from ..nodes import clock
 from ..scenario import ArmPlan, Lied, TrialFailed, scenario
 from ..steady import Requests, answered_by, lost, record_seen, since
-from ..testimony import Watch, became_active, record_claims
+from ..testimony import Watch, became_active, look_before, record_claims
 from .settling import settled_pair
 
 EVERY = 0.02
@@ -51,8 +51,7 @@ def failback(lab: Lab) -> None:
             began = clock() - zero
             gateway.ask("auto")
         gateway.until_active("node-a")
-        with contextlib.suppress(ConnectionResetError):
-            old.recv(1)
+        was_cut = _is_cut(old)
         cut = clock() - zero
     seen = requests.seen
     switched = became_active(watch.claims, "node-a", "tcp", returned)
@@ -61,10 +60,23 @@ def failback(lab: Lab) -> None:
         raise Lied("claimed: node-a is active again; seen: it answered nobody")
     lab.record("failback_ms", "ms", 1000 * (switched - began))
     lab.record("first_answer_ms", "ms", 1000 * (met.over - began))
-    lab.record("old_connection_cut_ms", "ms", 1000 * (cut - switched))
+    lab.record("old_connection_cut", "yes", was_cut)
+    if was_cut:
+        lab.record("old_connection_cut_ms", "ms", 1000 * (cut - look_before(watch.looked, switched)))
     lab.record("requests_lost", "count", len(lost(seen)))
     record_seen(lab, "request", seen, returned)
     record_claims(lab, watch.claims, returned)
+
+
+def _is_cut(conn: socket.socket) -> bool:
+    """Waits until the connection ends, for its own timeout at most."""
+    try:
+        conn.recv(1)
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        pass
+    return True
 
 
 def _check_that_it_stayed(requests: Requests, returned: float) -> None:
