@@ -12,7 +12,7 @@ BEGIN = 2.5  # seconds in which the gateway gets to know its nodes
 BLIPS = (0.01, 0.03, 0.06)  # seconds: one probe or two
 OUTAGES = (0.3, 1.0, 2.0, 4.0, 8.0, 15.0)
 PAUSES = (0.0, 0.5, 2.0, 5.0, 10.0)
-LATENCIES = (0.0, 0.0, 0.0005, 0.005, 0.02)
+LATENCIES = (*(0.0,) * 5, 0.0005, 0.005, 0.02)
 ASK_EVERY = 4.0  # seconds between clients of a listener, on average, beside those that come with an episode
 STAYS = (2.0, 6.0, 20.0)
 

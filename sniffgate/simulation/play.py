@@ -1,21 +1,17 @@
 """Plays one history: a gateway, its nodes and its clients on virtual time, until a rule breaks or it is over."""
 
 import contextlib
-from collections.abc import Sequence
 
 import attrs
 import trio
 
-from ..config.schema import Config, FlowLogMode, Transport
+from ..config.schema import Config, Transport
 from ..errors import CommandRefused
-from ..net.relay_tasks import TaskRelay
-from ..net.resolver import Resolver
 from ..state.model import Mark
-from ..tasks.flow_log import FlowLog
-from ..tasks.gateway import Gateway, run_gateway
-from ..tasks.hub import Observer
-from ..testing.embedding import NoJitter
+from ..tasks.gateway import Gateway
+from ..testing.embedding import open_gateway
 from ..testing.seeding import run_virtual
+from ..testing.subject import VirtualGateway
 from ..testing.timeline import Timeline
 from .broken import Broken
 from .clients import Crowd
@@ -41,7 +37,8 @@ def play(config: Config, history: History, timeline: Timeline | None = None) -> 
         inner: BaseException = crash
         while isinstance(inner, BaseExceptionGroup):
             inner = inner.exceptions[0]
-        under_way.watch.found = Broken("crashes", f"the gateway ended: {inner!r}", under_way.watch.seen_at)
+        found = under_way.watch.found
+        under_way.watch.found = found or Broken("crashes", f"the gateway ended: {inner!r}", under_way.watch.seen_at)
     return under_way.watch.found
 
 
@@ -61,42 +58,23 @@ class _Play:
 
     async def run(self) -> Broken | None:
         """The whole of it."""
+        observers = [self.watch.observe] if self.timeline is None else [self.watch.observe, self.timeline.observe]
         async with trio.open_nursery() as nursery:
             for node in self.stage.nodes.values():
                 await nursery.start(node.serve)
-            ended = trio.Event()
-            gateway = await nursery.start(self._keep_gateway, ended)
-            self.watch.gateway = gateway
-            gateway.services.write_flow = self.watch.note_flow
-            self.crowd = Crowd(self.stage.client, gateway, self.watch, Promise(self.weather))
             nursery.start_soon(self._leave_when_broken, nursery.cancel_scope)
-            async with trio.open_nursery() as living:
-                living.start_soon(self.watch.watch_forever, gateway, LOOK_EVERY)
-                await self._do_all(gateway, living)
-                living.cancel_scope.cancel()
-            await self._stop(gateway, ended)
+            opened = open_gateway(self.config, self.stage.network, serve_nodes=False, observers=observers)
+            async with opened as subject:
+                gateway = self.watch.gateway = subject.gateway
+                gateway.services.write_flow = self.watch.note_flow
+                self.crowd = Crowd(subject.client, gateway, self.watch, Promise(self.weather))
+                async with trio.open_nursery() as living:
+                    living.start_soon(self.watch.watch_forever, gateway, LOOK_EVERY)
+                    await self._do_all(gateway, living)
+                    living.cancel_scope.cancel()
+                await self._stop(subject)
             nursery.cancel_scope.cancel()
         return self.watch.found
-
-    async def _keep_gateway(self, ended: trio.Event, *, task_status: trio.TaskStatus[Gateway]) -> None:
-        names = Resolver(self.stage.gateway.look_up)
-        observers: Sequence[Observer] = [self.watch.observe]
-        if self.timeline is not None:
-            observers = [*observers, self.timeline.observe]
-        try:
-            await run_gateway(
-                self.config,
-                network=self.stage.gateway,
-                names=names,
-                relay=TaskRelay(),
-                dice=NoJitter(),
-                observers=observers,
-                flow_log=FlowLog(FlowLogMode.OFF),
-                task_status=task_status,
-            )
-        finally:
-            names.close()
-        ended.set()
 
     async def _leave_when_broken(self, scope: trio.CancelScope) -> None:
         await self.watch.broke.wait()
@@ -176,17 +154,16 @@ class _Play:
 
     # --- the end ----------------------------------------------------------------------------------
 
-    async def _stop(self, gateway: Gateway, ended: trio.Event) -> None:
+    async def _stop(self, subject: VirtualGateway) -> None:
         """All clients have left: the gateway ends at once, and leaves nothing behind."""
-        gateway.stop(0.0)
         with trio.move_on_after(DUST) as patience:
-            await ended.wait()
+            await subject.stop(0.0)
         if patience.cancelled_caught:
             self.watch.breaks("endings", "the gateway was to stop at once, and did not")
         elif left := self.stage.gateway.open_sockets():
             self.watch.breaks("endings", f"the gateway has ended and left open {left[0][0].value} {left[0][1]}")
         else:
-            self.watch.look_back(gateway)
+            self.watch.look_back(subject.gateway)
 
 
 async def _command(gateway: Gateway, step: Order) -> None:

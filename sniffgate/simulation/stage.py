@@ -9,8 +9,7 @@ from ..testing.scripts import Client, Script, tagged
 from ..testing.shaping import Shape
 from ..testing.virtual import VirtualHost, VirtualNetwork
 
-CLIENT = "198.19.255.1"  # all of 198.18.0.0/15 is set aside for tests of this kind (RFC 2544)
-DOORS = "198.19.254.{}"
+DOORS = "198.19.254.{}"  # all of 198.18.0.0/15 is set aside for tests of this kind (RFC 2544)
 MACHINES = "198.18.{}.{}"
 SLOW = 2.5  # seconds that a slow node's answers are late
 LOSSY = Shape(loss=0.3, jitter=0.005)
@@ -54,7 +53,6 @@ class Stage:
         self.network = VirtualNetwork(seed=seed, trace_limit=1)
         doors = list(dict.fromkeys(each.listen.host for each in config.listeners))
         self.gateway: VirtualHost = self.network.host(*(doors or [DOORS.format(1)]))
-        self.client: VirtualHost = self.network.host(CLIENT)
         self.nodes: dict[str, Node] = {}
         self.names: dict[str, tuple[str, ...]] = {}  # by node: the names that it is configured by
         for number, node in enumerate(config.nodes):

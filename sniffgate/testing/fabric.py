@@ -69,6 +69,9 @@ class Fabric:
 
     def machine(self, host: str, *more: str) -> Machine:
         """The machine at an address, made when first spoken of: one that exists and serves nothing."""
+        found = self.machines.get(host)
+        if found is not None and not more:
+            return found  # asked for each packet, several times
         host = canonical_host(host)
         found = self.machines.get(host)
         if found is None and host.startswith("127.") and not more:

@@ -19,6 +19,7 @@ class Wire:
         self._numbers = itertools.count()
         self._busy = False
         self._sooner: trio.Event | None = None  # None: no task sleeps
+        self._asleep_until = 0.0  # Trio's clock; whatever is due later need not wake the task
 
     def after(self, delay: float, action: Callable[[], None]) -> None:
         """Does `action` in `delay` seconds. An action is synchronous and never fails."""
@@ -40,9 +41,9 @@ class Wire:
 
     def _stir(self) -> None:
         if self._sooner is None:
-            self._sooner = trio.Event()
+            self._sooner, self._asleep_until = trio.Event(), 0.0
             trio.lowlevel.spawn_system_task(self._sleep_and_settle)
-        else:
+        elif self._due[0][0] < self._asleep_until:
             self._sooner.set()
 
     async def _sleep_and_settle(self) -> None:
@@ -52,8 +53,8 @@ class Wire:
         """
         try:
             while self._due:
-                self._sooner = trio.Event()
-                with trio.move_on_at(self._due[0][0]):
+                self._sooner, self._asleep_until = trio.Event(), self._due[0][0]
+                with trio.move_on_at(self._asleep_until):
                     await self._sooner.wait()
                 self.settle()
         except trio.Cancelled:
