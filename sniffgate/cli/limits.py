@@ -5,7 +5,7 @@ import resource
 from ..config.schema import Config, Transport
 
 RESERVE = 100  # descriptors for listeners, probes, control connections, logs and the interpreter itself
-PER_FLOW = 2  # a connection to the client and one to the node
+PER_FLOW = 2  # a connection to the client and one to the node; a session's socket, and the next one while it moves
 _PLENTY = 1_000_000  # where the limit is none, or higher than any machine fills
 
 

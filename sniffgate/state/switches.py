@@ -35,7 +35,7 @@ def record_switches(before: State, after: State, event: Event) -> State:
                 before=was,
                 after=now,
                 reason=reason,
-                detail=_detail(after, key, was, now, reason),
+                detail=_detail(before, after, key, was, now, reason),
                 at=after.now,
                 wall_ms=after.wall_ms,
             )
@@ -90,14 +90,22 @@ def _still_usable(state: State, endpoint: Endpoint) -> bool:
     return is_usable(state, state.config.member(endpoint).node, endpoint)
 
 
-def _detail(state: State, key: RouteKey, was: tuple[str, ...], now: tuple[str, ...], reason: SwitchReason) -> str:
+def _detail(
+    before: State, state: State, key: RouteKey, was: tuple[str, ...], now: tuple[str, ...], reason: SwitchReason
+) -> str:
     """Who came back and by what right; else what is known of those that left (or, if none did, of those that joined).
+
+    After a reload: what the file says of those that left and joined that it did not say before.
 
     Bounded: the state and its event log keep a hundred of these, and hundreds of nodes may fall together.
     """
-    if reason in (SwitchReason.START, SwitchReason.RELOAD, SwitchReason.OPERATOR):
+    if reason in (SwitchReason.START, SwitchReason.OPERATOR):
         return ""
     left, joined = set(was) - set(now), set(now) - set(was)
+    if reason is SwitchReason.RELOAD:
+        names = [name for name in (*was, *now) if name in left or name in joined]
+        news = [told for name in names if (told := _news(before, state, Endpoint(name, key.transport))) is not None]
+        return _told(news, len(news))
     names = [name for name in was if name in left] or [name for name in now if name in joined] or list(now)
     is_return = bool(joined) and reason in (SwitchReason.FAILBACK, SwitchReason.REJOIN)
     if is_return:
@@ -106,7 +114,32 @@ def _detail(state: State, key: RouteKey, was: tuple[str, ...], now: tuple[str, .
     for name in names[:MOST_TOLD]:
         endpoint = Endpoint(name, key.transport)
         words.append(_right(state, endpoint, reason) if is_return else _evidence(state, endpoint))
-    return "; ".join(words) + (f"; and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else "")
+    return _told(words, len(names))
+
+
+def _told(words: list[str], count: int) -> str:
+    return "; ".join(words[:MOST_TOLD]) + (f"; and {count - MOST_TOLD} more" if count > MOST_TOLD else "")
+
+
+def _news(before: State, after: State, endpoint: Endpoint) -> str | None:
+    """What a reload changed about an endpoint that it made leave or join; None when it changed only others."""
+    old, new = before.config.node(endpoint.node), after.config.node(endpoint.node)
+    if new is None or old is None:
+        return f"{endpoint} {'removed' if new is None else 'added'}"
+    if before.config is after.config:  # a newcomer joins on its first good probe
+        brought = f"{endpoint} {verdict_of(after, new, endpoint).value} since a reload brought it"
+        return brought if before.health[endpoint].joining else None
+    was, now = old.address(endpoint.transport), new.address(endpoint.transport)
+    changes = []
+    if old.pool != new.pool:
+        changes.append(f"pool {old.pool} -> {new.pool}")
+    if was != now:
+        changes.append(f"address {was or 'none'} -> {now or 'none'}")
+    if old.enabled != new.enabled:
+        changes.append("enabled" if new.enabled else "disabled")
+    if old.priority != new.priority:
+        changes.append(f"priority {old.priority} -> {new.priority}")
+    return f"{endpoint} {', '.join(changes)}" if changes else None
 
 
 def _right(state: State, endpoint: Endpoint, reason: SwitchReason) -> str:

@@ -36,6 +36,7 @@ from ..state.reducer import initial_state
 from .binding import SocketKey, open_new_sockets, socket_key
 from .board import Board
 from .clock import Clock
+from .farewell import Farewell
 from .flow_log import FlowLog
 from .hub import CHANNEL_SLOTS, Item, Observer, Reporter, run_hub
 from .incidents import Incidents
@@ -83,6 +84,7 @@ class Gateway:
         self._flow_log = flow_log
         self._doors: trio.Nursery | None = None
         self._changing = trio.Lock()
+        self._farewell: Farewell | None = None
 
     # --- reading --------------------------------------------------------------------------------------
 
@@ -230,6 +232,7 @@ class Gateway:
         grace = self.state.config.globals.shutdown_grace if grace is None else grace
         for listener in (*self.listeners.values(), *self._leaving):
             listener.stop(self.services.clock.now() + grace, EndReason.SHUTDOWN)
+        self._farewell = self._farewell or Farewell(self.ledger, self.services.clock)
         self.stopping.set()
 
     # --- the nursery tree -----------------------------------------------------------------------------
@@ -268,6 +271,8 @@ class Gateway:
                     self._open(settings, sockets[socket_key(settings)])
                 task_status.started(self)
                 await self.stopping.wait()
+            if self._farewell is not None:
+                self._farewell.say()
             house.cancel_scope.cancel()
 
 

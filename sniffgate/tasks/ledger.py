@@ -10,7 +10,7 @@ from collections.abc import Collection
 import attrs
 
 from ..config.schema import Transport
-from ..net.relay import Counters, EndReason
+from ..net.relay import Counters, EndReason, Passage
 from ..state.model import Endpoint, Route, RouteKey
 from ..state.routing import Cursor, choose
 from .hedging import HedgeBudget
@@ -46,7 +46,9 @@ class Ledger:
     def __init__(self) -> None:
         self.traffic: dict[Endpoint, Traffic] = {}
         self.endings: Counter[EndReason] = Counter()
-        self.dropped_datagrams: Counter[str] = Counter()  # by reason: a closed list, see docs/control.md
+        self.passages: set[Passage] = set()  # under way: what they lost is read while they last
+        self.cut_by_stop = 0  # connections that a stop did not wait for
+        self._dropped: Counter[str] = Counter()
         self.shortages: Counter[str] = Counter()
         self.crashes = 0
         self._in_progress: dict[RouteKey, Counter[str]] = {}
@@ -100,9 +102,30 @@ class Ledger:
         traffic.finished_rx += counters.down
         if reason in (EndReason.DRAINED, EndReason.DNS_GONE):
             traffic.drain_kills += 1
+        if reason is EndReason.SHUTDOWN and endpoint.transport is Transport.TCP:
+            self.cut_by_stop += 1
         if endpoint in self._gone and not traffic.active:
             del self.traffic[endpoint]
             self._gone.discard(endpoint)
+
+    # --- datagrams that went nowhere, by reason: a closed list, see docs/control.md -------------------
+
+    @property
+    def dropped_datagrams(self) -> Counter[str]:
+        """All of them so far, those of sessions under way included."""
+        dropped = Counter(self._dropped)
+        for passage in self.passages:
+            dropped += _losses(passage)
+        return dropped
+
+    def drop(self, reason: str) -> None:
+        """Counts one."""
+        self._dropped[reason] += 1
+
+    def passage_ended(self, passage: Passage) -> None:
+        """Keeps what a passage lost."""
+        self.passages.discard(passage)
+        self._dropped += _losses(passage)
 
     # --- trials: one token per endpoint, shared by all listeners --------------------------------------
 
@@ -131,3 +154,7 @@ class Ledger:
             self._gone.discard(endpoint)
         for endpoint in [each for each in self._trials if each not in known]:
             del self._trials[endpoint]
+
+
+def _losses(passage: Passage) -> Counter[str]:
+    return Counter({"send": passage.lost_up, "reply": passage.lost_down})

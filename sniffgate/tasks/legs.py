@@ -115,14 +115,13 @@ class Legs:
             on_reply=lambda: self._told_of_reply(leg),
         )
         leg.sent = 0
+        self._services.ledger.passages.add(passage)
         try:
             await self._services.relay.carry(self.front, passage)
         finally:
             leg.note_reply(leg.last_reply)  # the next passage knows nothing of it
             leg.session.note_passage(passage)
-            for reason, count in (("send", passage.lost_up), ("reply", passage.lost_down)):
-                if count:
-                    self._services.ledger.dropped_datagrams[reason] += count
+            self._services.ledger.passage_ended(passage)
         if self.winding_down is not None and not leg.session.is_asking:  # answered after it was asked about that
             self._end(leg.session, self.winding_down)
 
@@ -245,7 +244,7 @@ class Legs:
 
     def drop(self, reason: str) -> None:
         """Counts a datagram that went nowhere."""
-        self._services.ledger.dropped_datagrams[reason] += 1
+        self._services.ledger.drop(reason)
 
     def _finish(self, leg: Leg, reason: EndReason) -> None:
         services, session = self._services, leg.session

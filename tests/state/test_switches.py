@@ -1,6 +1,8 @@
 """Every change of an active set is told with its reason and its evidence."""
 
-from sniffgate.config.schema import Failback, Strategy
+import pytest
+
+from sniffgate.config.schema import Failback, NodeConfig, Strategy
 from sniffgate.state.model import RECENT_SWITCHES, RouteKey, SwitchReason
 from tests.state.build import TCP, Story, both_node, tcp, tcp_node, udp
 
@@ -105,6 +107,29 @@ def test_a_newcomer_that_was_waiting_to_be_healthy_came_by_reload() -> None:
     story = Story(tcp_node("b")).good(B, 2).reload(*TIERS).good(A, 2)
 
     assert SwitchReason.RELOAD is reasons(story)[-1]
+    assert "a/tcp healthy since a reload brought it" == story.state.switches[-1].detail
+
+
+@pytest.mark.parametrize(
+    ("nodes", "detail"),
+    [
+        ((tcp_node("b"),), "a/tcp removed"),
+        ((tcp_node("a", priority=1, enabled=False), tcp_node("b")), "a/tcp disabled"),
+        ((tcp_node("a", priority=1), tcp_node("b", priority=2)), "b/tcp priority 0 -> 2"),
+        ((tcp_node("a", priority=-1), tcp_node("b", priority=2)), "a/tcp priority 1 -> -1; b/tcp priority 0 -> 2"),
+        ((tcp_node("c"),), "a/tcp removed; c/tcp added"),
+        ((tcp_node("a", priority=1, pool="other"), tcp_node("b")), "a/tcp pool default -> other"),
+        ((both_node("a", priority=1, tcp=None), tcp_node("b")), "a/tcp address a.example:80 -> none"),
+    ],
+)
+def test_a_switch_by_reload_tells_what_the_file_says_now(nodes: tuple[NodeConfig, ...], detail: str) -> None:
+    """Who wrote the file may not be who reads the log; and a node may have left for what was said of another."""
+    story = Story(*TIERS).good(A, 2).good(B, 2).reload(*nodes)
+    (switch,) = [
+        switch for switch in story.state.switches[1:] if switch.route == RouteKey("default", TCP)
+    ]  # fmt: skip
+
+    assert (SwitchReason.RELOAD, detail) == (switch.reason, switch.detail)
 
 
 def test_promotions_are_counted_and_only_recent_switches_kept() -> None:

@@ -1,5 +1,7 @@
 """The end of a gateway: no client more, a grace for those inside, and nothing left behind."""
 
+import logging
+
 import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -40,6 +42,25 @@ async def test_a_flow_may_finish_within_the_grace_and_is_cut_at_its_end(autojump
 
         assert {"finishing": ("end of stream", 3.0), "staying": ("end of stream", 6.0)} == seen.seen
         assert {EndReason.COMPLETE: 1, EndReason.SHUTDOWN: 1} == endings(service)
+
+
+async def test_the_last_line_says_what_became_of_the_flows(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who restarts a gateway wants to know whether clients felt it."""
+    caplog.set_level(logging.INFO)
+    async with open_gateway(tcp_config(QA, shutdown_grace=5.0)) as service:
+        conns = await opened(service, 3)
+        service.gateway.stop(60.0)
+        await trio.sleep(1.0)
+        await conns[0].send_eof()
+        service.gateway.stop(2.0)
+        await ending(conns[1])
+        await wait_all_tasks_blocked()
+        (line,) = [record for record in caplog.records if record.message == "stopped"]
+        told = {key: getattr(line, key) for key in ("ended", "cut", "sessions", "seconds")}
+
+        assert {"ended": 1, "cut": 2, "sessions": 0, "seconds": "3.0"} == told
 
 
 async def test_a_second_stop_cuts_at_once(autojump_clock: MockClock) -> None:

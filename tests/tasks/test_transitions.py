@@ -136,7 +136,8 @@ async def test_a_reload_says_who_is_new_and_what_switched(
         await trio.sleep_until(10.0)
         lines = said(caplog)
         assert (INFO, "node-a/tcp is healthy (was unknown)") == lines[0]
-        assert f"default/tcp: node-b -> node-a (reload, epoch {service.state.epoch})" in [text for _, text in lines]
+        switch = f"default/tcp: node-b -> node-a (reload, epoch {service.state.epoch})"
+        assert f"{switch}: node-a/tcp healthy since a reload brought it" in [text for _, text in lines]
 
 
 async def test_hundreds_of_active_nodes_make_no_line_of_hundreds(
