@@ -33,6 +33,7 @@ SPECIAL = {
     "”": r"\textquotedblright{}",
     "’": r"\textquoteright{}",
 }
+FIT = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"  # as it is, or down to the line's width
 MANY = 6  # columns that fit on a line in small letters
 DOUBLED = "-,'!?"  # two of these, or one before a quote, are another sign to TeX: kept apart
 LATIN = range(0xC0, 0x180)  # letters that the T1 fonts have, and LaTeX reads as they are
@@ -58,10 +59,11 @@ def table_latex(table: Table) -> str:
     size = "scriptsize" if len(table.columns) > MANY else "footnotesize"
     lines = [r"\begin{table}[htbp]", rf"\centering\{size}", r"\setlength{\tabcolsep}{4pt}"]
     lines += [rf"\caption{{{text_latex(table.title)}}}", rf"\label{{tab:{table.name}}}"]
+    lines += [FIT]
     lines += [rf"\begin{{tabular}}{{@{{}}{''.join(map(_column, table.columns))}@{{}}}}", r"\toprule"]
     lines += [_row([_head(column) for column in table.columns]), r"\midrule"]
     lines += [_row([_cell(table, cell) for cell in row]) for row in table.rows]
-    lines += [r"\bottomrule", r"\end{tabular}"]
+    lines += [r"\bottomrule", r"\end{tabular}}"]
     if table.notes:
         notes = r"\\ ".join(rf"\textsuperscript{{{mark}}} {text_latex(note)}" for mark, note in table.marked_notes())
         lines += [r"\par\smallskip", rf"\parbox{{\linewidth}}{{\raggedright\scriptsize {notes}}}"]
