@@ -11,9 +11,12 @@ with one line: `report` its counters as JSON, `close-udp` and `open-udp`, `mute`
 import contextlib
 import json
 import os
+import select
 import selectors
 import socket
 import sys
+
+PLUGGED_WITHIN = 1.0  # seconds
 
 
 class Node:
@@ -114,12 +117,15 @@ class Node:
     def swallow(self) -> None:
         """Lets the kernel drop what asks for a connection: it does while the accept queue is full."""
         self.ready.unregister(self.tcp)
-        self.tcp.listen(0)
+        self.tcp.listen(0)  # room for one connection
         for _ in range(4):
             plug = socket.socket()
             plug.setblocking(False)
             plug.connect_ex(self.address)
             self.plugs.append(plug)
+        select.select(
+            [], self.plugs, [], PLUGGED_WITHIN
+        )  # until the kernel, which may be busy, has given that room away
 
 
 if __name__ == "__main__":

@@ -135,3 +135,13 @@ def test_a_node_that_died_by_itself_fails_the_trial() -> None:
         node.child.process.wait(10)
         with pytest.raises(TrialFailed, match=r"^node-a (died by itself|did not answer the harness)$"):
             node.seen()
+
+
+@pytest.mark.realnet
+def test_a_black_hole_takes_nobody_in_from_the_moment_it_is_one() -> None:
+    """A client that slipped in would wait for its answer, and no connect timeout and no hedge would save it."""
+    with Node("node-a") as node:
+        assert "node-a" == Door(node.port).ask()
+        node.swallow()
+        with pytest.raises(TimeoutError):
+            Door(node.port).connect(within=0.2)
