@@ -6,7 +6,6 @@ not changed, what was killed before is not tried again, nor is a survivor whose 
 """
 
 import argparse
-import hashlib
 import json
 import os
 import queue
@@ -15,23 +14,21 @@ import subprocess
 import sys
 import tempfile
 import threading
-import tomllib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from tests.mutants.__main__ import ROOT, copy_of_the_project
-from tests.mutants.edits import Edit, edits_of
+from tests.mutants.trials import Trial, known_survivors, remembered, report, trials_of
 
 PACKAGE, FOLDER, TESTS = "sniffgate.state", "sniffgate/state", "tests/state"
 READY = ("sniffgate.config.load", "sniffgate.errors")
-SURVIVORS = Path(__file__).with_name("survivors.toml")
 RESULTS = ROOT / ".mutants.jsonl"
 QUICK, THOROUGH = 8, 20  # examples of each property: for the first look, and for who survives it
-TIMEOUT = 30.0  # seconds of processor time; the tests of the rules take two or three
+TIMEOUT = 5.0  # seconds of processor time for a first look, which takes half of one
+THOROUGHLY = 6  # times that for all tests of the rules, which take two or three
+LEAVING = 60.0  # seconds of the clock that a bench has to end
 INI = """[pytest]
 addopts = --import-mode=importlib -p no:cacheprovider
 filterwarnings = error
@@ -47,48 +44,10 @@ FIRST = {  # the tests that know a module best; without an entry, those of its o
     "health": ["health_values", "health"],
     "history": ["replay"],
     "model": ["health"],
-    "reducer": ["health", "routing"],
+    "reducer": ["reducer", "health", "routing"],
     "routing": ["routing", "choose"],
     "verdict": ["health"],
 }
-
-
-@attrs.frozen(kw_only=True)
-class Trial:
-    """An edit of a module, and what came of it."""
-
-    module: str
-    digest: str  # of the module's text
-    edit: Edit
-    outcome: str = ""
-
-    @property
-    def name(self) -> str:
-        """Module, place and words, for a line of its own."""
-        change = f"{self.edit.old} -> {self.edit.new}" if self.edit.new else f"without {self.edit.old}"
-        return f"{self.module}:{self.edit.line} {self.edit.where}: {change}"
-
-    @property
-    def name_of_reason(self) -> tuple[str, str, str, str, int]:
-        """Under which the list of survivors has its reason, whatever became of the rest of the module."""
-        return self.module, *self.edit.key
-
-    @property
-    def key(self) -> list[object]:
-        """What tells it from all others, across runs."""
-        return [self.module, self.digest, *self.edit.key]
-
-
-def trials_of(folder: Path, modules: Sequence[str] = ()) -> list[Trial]:
-    """Every edit of every module of the rules, or of those named, in their order."""
-    found = []
-    for path in [folder / f"{name}.py" for name in modules] or sorted(folder.glob("*.py")):
-        if not path.exists():
-            continue
-        source = path.read_text()
-        digest = hashlib.sha256(source.encode()).hexdigest()[:12]
-        found += [Trial(module=path.stem, digest=digest, edit=edit) for edit in edits_of(source)]
-    return found
 
 
 class Bench:
@@ -119,7 +78,7 @@ class Bench:
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(TIMEOUT)
+        self._process.wait(LEAVING)
         assert self._process.stdout is not None
         self._process.stdout.close()
 
@@ -127,7 +86,7 @@ class Bench:
         """What those tests make of edit `number` of the module at `path`; None is the module as it is."""
         task = {
             "path": str(path), "module": f"{self._package}.{path.stem}", "number": number, "tests": tests,
-            "examples": examples, "timeout": self._timeout * (1 if examples <= QUICK else 3),
+            "examples": examples, "timeout": self._timeout * (1 if examples <= QUICK else THOROUGHLY),
         }  # fmt: skip
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -146,8 +105,11 @@ def suite_of(folder: Path, module: str) -> tuple[list[str], list[str]]:
     return known, [str(each) for each in sorted((folder / TESTS).glob("test_*.py")) if str(each) not in known]
 
 
-def try_all(trials: Sequence[Trial], jobs: int) -> Iterator[Trial]:
-    """Yields each with its outcome, as they come. Errors: RuntimeError when the tests are not green to begin with."""
+def try_all(trials: Sequence[Trial], jobs: int, *, thoroughly: bool = True) -> Iterator[Trial]:
+    """Yields each with its outcome, as they come. Errors: RuntimeError when the tests are not green to begin with.
+
+    Unless `thoroughly`, only the tests that know a module best are run, and who survives them has no outcome.
+    """
     if not trials:
         return
     todo: queue.SimpleQueue[Trial | None] = queue.SimpleQueue()
@@ -157,7 +119,7 @@ def try_all(trials: Sequence[Trial], jobs: int) -> Iterator[Trial]:
     with tempfile.TemporaryDirectory(prefix="sniffgate-mutants-") as name:
         folder = copy_of_the_project(Path(name))
         workers = [
-            threading.Thread(target=_work, args=(folder, todo, done), kwargs={"first": not each}, daemon=True)
+            threading.Thread(target=_work, args=(folder, todo, done, thoroughly, not each), daemon=True)
             for each in range(jobs)
         ]
         for worker in workers:
@@ -169,41 +131,28 @@ def try_all(trials: Sequence[Trial], jobs: int) -> Iterator[Trial]:
                 raise found
             yield found
         for worker in workers:
-            worker.join(TIMEOUT)
+            worker.join(LEAVING)
 
 
 def _work(
-    folder: Path, todo: "queue.SimpleQueue[Trial | None]", done: "queue.SimpleQueue[Trial | Exception]", *, first: bool
-) -> None:
+    folder: Path, todo: "queue.SimpleQueue[Trial | None]", done: "queue.SimpleQueue[Trial | Exception]",
+    thoroughly: bool, is_first: bool,
+) -> None:  # fmt: skip
     try:
         with Bench(folder, TESTS, READY, package=PACKAGE) as bench:
-            if first and bench.outcome(folder / FOLDER / "model.py", None, [str(folder / TESTS)], QUICK) != "survived":
+            if (
+                is_first
+                and bench.outcome(folder / FOLDER / "model.py", None, [str(folder / TESTS)], THOROUGH) != "survived"
+            ):
                 raise RuntimeError("the tests of the rules are not green before any fault is put in")
             while (trial := todo.get()) is not None:
                 path, (best, rest) = folder / FOLDER / f"{trial.module}.py", suite_of(folder, trial.module)
-                outcome = "survived"
-                for tests, examples in ((best, QUICK), (rest + best, THOROUGH)):
-                    if tests and outcome == "survived":
-                        outcome = bench.outcome(path, trial.edit.number, tests, examples)
+                outcome = bench.outcome(path, trial.edit.number, best, QUICK)
+                if outcome == "survived":
+                    outcome = bench.outcome(path, trial.edit.number, rest + best, THOROUGH) if thoroughly else ""
                 done.put(attrs.evolve(trial, outcome=outcome))
     except Exception as error:
         done.put(error)
-
-
-def known_survivors() -> dict[tuple[str, str, str, str, int], str]:
-    """The reason for each, by module, place, words before and after, and which of the like ones."""
-    tables: list[dict[str, Any]] = tomllib.loads(SURVIVORS.read_text()).get("survivor", [])
-    return {
-        (each["module"], each["where"], each["old"], each["new"], each.get("nth", 0)): each["reason"] for each in tables
-    }
-
-
-def remembered(results: Path) -> dict[str, str]:
-    """What came of the trials of earlier runs, by key; the last word counts."""
-    if not results.exists():
-        return {}
-    lines = [json.loads(line) for line in results.read_text().splitlines()]
-    return {json.dumps(each["key"]): each["outcome"] for each in lines}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -214,6 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2, help="processes beside each other")
     parser.add_argument("--results", type=Path, default=RESULTS, help="what earlier runs found; added to")
+    parser.add_argument("--quick", action="store_true", help="leave who survives the first look for another run")
     parser.add_argument("--toml", action="store_true", help="print unexplained survivors as tables for survivors.toml")
     asked = parser.parse_args(arguments)
     trials = trials_of(ROOT / FOLDER, asked.module)
@@ -226,39 +176,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done = [each for each in done if each.outcome and (each.outcome != "survived" or each.name_of_reason in reasons)]
     known = {json.dumps(each.key) for each in done}
     with asked.results.open("a") as results:
-        for trial in try_all([each for each in trials if json.dumps(each.key) not in known], asked.jobs):
-            results.write(json.dumps({"key": trial.key, "outcome": trial.outcome}) + "\n")
-            results.flush()
-            done.append(trial)
+        todo = [each for each in trials if json.dumps(each.key) not in known]
+        for trial in try_all(todo, asked.jobs, thoroughly=not asked.quick):
+            if trial.outcome:
+                results.write(json.dumps({"key": trial.key, "outcome": trial.outcome}) + "\n")
+                results.flush()
+                done.append(trial)
+    if len(done) < len(trials):
+        print(f"{len(trials) - len(done)} are left for another run")
     return report(done, as_toml=asked.toml)
-
-
-def report(trials: Sequence[Trial], *, as_toml: bool = False) -> int:
-    """Prints the figures and who survived; 1 when there is one without a reason."""
-    reasons = known_survivors()
-    survivors = [each for each in trials if each.outcome == "survived"]
-    tried, lost = Counter(each.module for each in trials), Counter(each.module for each in survivors)
-    for name, edits, survived in (*((each, tried[each], lost[each]) for each in sorted(tried)),
-                                  ("all", len(trials), len(survivors))):  # fmt: skip
-        print(f"{name:10} {edits:5} edits {edits - survived:5} killed {survived:4} survived")
-    unexplained = 0
-    for trial in sorted(survivors, key=lambda each: (each.module, each.edit.number)):
-        reason = reasons.get(trial.name_of_reason)
-        unexplained += reason is None
-        if as_toml and reason is None:
-            print(_as_toml(trial))
-        else:
-            print(f"{trial.name}: {reason or 'NOT EXPLAINED'}")
-    print(f"{unexplained} without a reason in {SURVIVORS.name}")
-    return 1 if unexplained else 0
-
-
-def _as_toml(trial: Trial) -> str:
-    fields = {"module": trial.module, "where": trial.edit.where, "old": trial.edit.old, "new": trial.edit.new}
-    lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
-    if trial.edit.nth:
-        lines.append(f"nth = {trial.edit.nth}")
-    return "\n".join(["", f"# line {trial.edit.line}", "[[survivor]]", *lines, 'reason = ""'])
 
 
 if __name__ == "__main__":

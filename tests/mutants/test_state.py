@@ -7,19 +7,8 @@ import pytest
 
 from tests.mutants.__main__ import ROOT
 from tests.mutants.edits import NOTHING, Edit, edited, edits_of
-from tests.mutants.state import (
-    FIRST,
-    FOLDER,
-    QUICK,
-    Bench,
-    Trial,
-    known_survivors,
-    main,
-    remembered,
-    report,
-    suite_of,
-    trials_of,
-)
+from tests.mutants.state import FIRST, FOLDER, QUICK, Bench, main, suite_of
+from tests.mutants.trials import Trial, known_survivors, remembered, report, trials_of
 
 TOY = '''
 """A rule."""
