@@ -39,14 +39,14 @@ markers =
 FIRST = {  # the tests that know a module best; without an entry, those of its own name
     "account": ["why"],
     "course": ["backtest", "cuts"],
-    "evidence": ["health"],
+    "evidence": ["evidence", "health"],
     "events": ["health"],
     "health": ["health_values", "health"],
     "history": ["replay"],
     "model": ["health"],
     "reducer": ["reducer", "health", "routing"],
-    "routing": ["routing", "choose"],
-    "verdict": ["health"],
+    "routing": ["routes", "routing", "choose"],
+    "verdict": ["verdict", "health"],
 }
 
 
