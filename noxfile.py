@@ -14,6 +14,7 @@ nox.options.sessions = ["tests", "lint", "types", "docs", "examples"]
 CODE = ("sniffgate", "tests", "noxfile.py")
 # What ruff's ASYNC rules lack: yield in a nursery, unshielded await in finally, swallowed Cancelled, and their kin.
 TRIO_MISTAKES = "ASYNC101,ASYNC102,ASYNC103,ASYNC104,ASYNC111,ASYNC112,ASYNC118,ASYNC119,ASYNC120"
+VIRTUAL = ("tests/tasks", "tests/testing", "tests/scenarios", "tests/control", "tests/net")  # where such tests are
 PYPROJECT = nox.project.load_toml("pyproject.toml")
 PYTHONS = nox.project.python_versions(PYPROJECT)
 
@@ -80,6 +81,13 @@ def scenarios(session: nox.Session) -> None:
     session.run("python", "-m", "tests.scenarios", *session.posargs)
     session.run("python", "-m", "tests.scenarios.grid")
     session.run("pytest", "tests/scenarios")
+
+
+@nox.session
+def virtual(session: nox.Session) -> None:
+    """Every test on virtual time and no other: seconds, so for each change."""
+    install(session, "test")
+    session.run("pytest", "-m", "virtual and not soak", *VIRTUAL, *session.posargs)
 
 
 @nox.session

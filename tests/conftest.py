@@ -5,6 +5,7 @@
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 pytest_plugins = ["pytester"]  # for the tests of the pytest plugin
@@ -19,3 +20,12 @@ settings.register_profile("default", _base, max_examples=30, stateful_step_count
 settings.register_profile("long", _base, max_examples=5000, stateful_step_count=60)
 settings.register_profile("quick", _base, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+ON_VIRTUAL_TIME = {"autojump_clock", "mock_clock", "virtual_network"}  # the kit's `gateway` needs the last
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what runs on virtual time; tests that call `trio.run` with a clock themselves are marked by hand."""
+    for item in items:
+        if ON_VIRTUAL_TIME.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker("virtual")

@@ -148,11 +148,11 @@ class Fabric:
         conditions = self.conditions
         if not conditions.faults and not conditions.partitions:
             return True
-        ends = frozenset(self.machine(end.host).name for end in (packet.source, packet.destination))
-        faults = (self.fault(end, packet.transport) for end in (packet.source, packet.destination))
-        return ends not in conditions.partitions and all(
-            fault not in (Fault.BLACK_HOLE, Fault.UNREACHABLE) for fault in faults
-        )
+        ends = [(self.machine(end.host).name, end) for end in (packet.source, packet.destination)]
+        if conditions.partitions and frozenset(name for name, _ in ends) in conditions.partitions:
+            return False
+        faults = [conditions.fault(name, end, packet.transport) for name, end in ends if name in conditions.faults]
+        return not (Fault.BLACK_HOLE in faults or Fault.UNREACHABLE in faults)
 
     def record(self, packet: Packet, fate: Fate) -> None:
         """Writes a packet into the trace."""

@@ -4,8 +4,9 @@ import json
 from collections import Counter
 
 import attrs
+import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -231,7 +232,7 @@ async def play(config: Config, steps: Steps, new: Config) -> None:
             client.close()
 
 
-@settings(max_examples=60)
+@pytest.mark.virtual
 @given(data=st.data())
 def test_what_the_plan_says_is_what_apply_does(data: st.DataObject) -> None:
     """An operator who trusts it puts a file in force at noon: sockets, nodes, active sets and drained flows."""

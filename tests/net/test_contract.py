@@ -32,6 +32,7 @@ async def _in_time(promise: Promise, network: Network) -> None:
         await promise(network)
 
 
+@pytest.mark.virtual
 @every_promise
 def test_the_virtual_network_keeps_its_promises(promise: Promise) -> None:
     """Tests on virtual time prove something only as far as the virtual network behaves like a kernel."""

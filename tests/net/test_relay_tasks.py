@@ -240,6 +240,7 @@ async def _play(client_script: Script, node_script: Script) -> tuple[Seen, Seen,
     return client, node, reason, flow.counters
 
 
+@pytest.mark.virtual
 @settings(max_examples=60, deadline=None)
 @given(client_script=SCRIPTS, node_script=SCRIPTS)
 def test_any_interleaving_delivers_a_prefix_and_a_finished_stream_whole(

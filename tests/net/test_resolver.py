@@ -259,6 +259,7 @@ async def test_the_number_of_names_is_bounded(
     assert [True, False, True, True] == [resolver.cached(name) is not None for name in names]
 
 
+@pytest.mark.virtual
 def test_a_run_ends_while_a_look_up_hangs(script: Script, resolver: Resolver) -> None:
     """A look-up outlives its callers but not the program."""
     script.takes = float("inf")

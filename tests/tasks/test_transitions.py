@@ -163,12 +163,12 @@ async def test_hundreds_of_active_nodes_make_no_line_of_hundreds(
 async def test_nothing_is_logged_while_nothing_changes(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An hour of probes is no news."""
+    """Minutes of probes are no news."""
     caplog.set_level(INFO)
     async with open_gateway(config_for(A, B)) as service:
         await trio.sleep_until(1.0)
         said(caplog)
-        await trio.sleep_until(600.0)
+        await trio.sleep_until(120.0)
 
         assert [] == said(caplog)
         assert Verdict.HEALTHY is service.state.health[next(iter(service.state.health))].verdict
@@ -177,21 +177,21 @@ async def test_nothing_is_logged_while_nothing_changes(
 async def test_ten_minutes_of_trouble_fill_no_disk(autojump_clock: MockClock, caplog: pytest.LogCaptureFixture) -> None:
     """Every node is dead and clients go on trying: the log grows with changes, not with them."""
     caplog.set_level(INFO)
-    async with open_gateway(config_for(A, B)) as service:
-        await trio.sleep_until(1.0)
+    async with open_gateway(config_for(A, B, probe_interval=4.0)) as service:
+        await trio.sleep_until(4.0)
         said(caplog)
         service.nodes["node-a"].kill()
         service.nodes["node-b"].kill()
         with service.datagrams() as client:
-            for _ in range(1200):
+            for _ in range(300):
                 client.send_nowait(b"x")
                 with await service.connect() as conn, pytest.raises(PeerReset):
                     await conn.receive_some(100)
-                await trio.sleep(0.5)
+                await trio.sleep(2.0)
 
         lines = said(caplog)
         assert 20 >= len(lines), lines[:40]
-        assert 1200 * 2 >= len(service.flow_log)  # the flow log: a line for each client that failed
+        assert 300 * 2 >= len(service.flow_log)  # the flow log: a line for each client that failed
 
 
 # --- whole stories --------------------------------------------------------------------------------
@@ -284,12 +284,12 @@ async def test_manual_failback_waits_for_the_operator(autojump_clock: MockClock)
         service.nodes["node-a"].kill()
         await trio.sleep_until(4.0)
         service.nodes["node-a"].recover()
-        await trio.sleep_until(600.0)
+        await trio.sleep_until(100.0)
         assert b"node-b:hi" == await service.ask()
         await service.release()
 
         assert b"node-a:hi" == await service.ask()
-        assert [(2.15, "node-b"), (600.0, "node-a")] == [each[:2] for each in switches(service)]
+        assert [(2.15, "node-b"), (100.0, "node-a")] == [each[:2] for each in switches(service)]
 
 
 async def test_sessions_on_the_standby_live_for_the_failback_drain_after_the_failback(

@@ -4,6 +4,7 @@ import contextlib
 from collections import Counter
 
 import attrs
+import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -93,8 +94,9 @@ class History:
         return Counter(each.data for node in self.nodes.values() for each in node.received if each.data != b"\0")
 
 
+@pytest.mark.virtual
 @given(st.lists(actions, max_size=40), st.booleans(), st.booleans())
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_in_every_history_datagrams_are_accounted_for_and_clients_served_in_the_end(
     history: list[tuple[object, ...]], rebind: bool, fail_open: bool
 ) -> None:

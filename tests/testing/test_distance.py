@@ -177,6 +177,7 @@ async def test_refusals_can_be_rationed(autojump_clock: MockClock) -> None:
     assert 3 == len(network.trace.select(Kind.REFUSAL, Fate.ARRIVED))
 
 
+@pytest.mark.virtual
 def test_a_network_may_be_built_outside_a_run_and_outlive_it() -> None:
     """Property tests run one scenario after another."""
     network = VirtualNetwork()

@@ -259,6 +259,7 @@ async def the_end_of_a_block_ends_every_fault(
 every_scenario = pytest.mark.parametrize(("script", "play"), SCENARIOS)
 
 
+@pytest.mark.virtual
 @every_scenario
 def test_on_the_virtual_network(script: str, play: Scenario) -> None:
     """It takes no time."""
