@@ -21,11 +21,19 @@ settings.register_profile("long", _base, max_examples=5000, stateful_step_count=
 settings.register_profile("quick", _base, max_examples=100, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
-ON_VIRTUAL_TIME = {"autojump_clock", "mock_clock", "virtual_network"}  # the kit's `gateway` needs the last
+ON_VIRTUAL_TIME = {
+    "autojump_clock",
+    "mock_clock",
+    "virtual_network",
+    "each_gateway",
+}  # `gateway` needs the third
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what runs on virtual time; tests that call `trio.run` with a clock themselves are marked by hand."""
     for item in items:
-        if ON_VIRTUAL_TIME.intersection(getattr(item, "fixturenames", ())):
+        if item.get_closest_marker("real_processes"):
+            item.add_marker("realnet")
+            item.add_marker("slow")
+        elif ON_VIRTUAL_TIME.intersection(getattr(item, "fixturenames", ())):
             item.add_marker("virtual")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .expectations import expect_active as expect_active
     from .expectations import expect_drained as expect_drained
     from .expectations import expect_healthy as expect_healthy
+    from .factory import EachFactory as EachFactory
     from .factory import GatewayFactory as GatewayFactory
     from .factory import RealGatewayFactory as RealGatewayFactory
     from .faults import FaultyNode as FaultyNode
@@ -46,7 +47,7 @@ _HOMES = {
     "detour": ("Detour",),
     "embedding": ("open_gateway", "open_real_gateway"),
     "expectations": ("expect_active", "expect_drained", "expect_healthy"),
-    "factory": ("GatewayFactory", "RealGatewayFactory"),
+    "factory": ("EachFactory", "GatewayFactory", "RealGatewayFactory"),
     "faults": ("FaultyNode", "Trouble"),
     "moments": ("exact", "now"),
     "real_node": ("RealNode",),

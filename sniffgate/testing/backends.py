@@ -59,6 +59,10 @@ class Node(NodeServer):
                     tasks.start_soon(self.answer_forever, port, tasks)
                 task_status.started(self)
 
+    async def wait_ready(self) -> None:
+        """Returns at once: faults are in force when they have been asked for."""
+        await trio.lowlevel.checkpoint()
+
     async def _talk(self, client: Client) -> None:
         await client.conn.send_all(self.banner)
         while data := await client.receive():

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import Generic, TypedDict, TypeVar, Unpack
+from typing import Generic, TypedDict, TypeVar, Union, Unpack
 
 import trio
 
@@ -75,6 +75,9 @@ class GatewayFactory(_Started[VirtualGateway]):
     async def __call__(self, config: Config, **options: Unpack[Options]) -> VirtualGateway:
         """As `open_gateway`, until the end of the test."""
         return await self.start(partial(open_gateway, config, self.network, **options))
+
+
+EachFactory = Union["GatewayFactory", "RealGatewayFactory"]  # what the fixture `each_gateway` is
 
 
 class RealGatewayFactory(_Started[RealGateway]):

@@ -44,6 +44,10 @@ class FaultyNode(Protocol):
         """Where it serves UDP."""
         ...
 
+    async def wait_ready(self) -> None:
+        """Returns when it serves, and what was asked for last is in force: at once on the virtual network."""
+        ...
+
     def kill(self) -> Trouble:
         """The process dies: connections are reset, ports refuse. Recovering starts it again."""
         ...

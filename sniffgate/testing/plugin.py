@@ -20,10 +20,13 @@ import pytest
 if TYPE_CHECKING:
     import trio
 
-    from .factory import GatewayFactory, RealGatewayFactory
+    from .factory import EachFactory, GatewayFactory, RealGatewayFactory
     from .virtual import VirtualNetwork
 
 ON_VIRTUAL_TIME = {"virtual_network", "gateway"}
+ON_EACH = "each_gateway"
+REAL = "real_processes"  # the marker of what that makes for this machine
+REAL_LIMIT = 60.0  # seconds that such a test may take
 
 
 SEED = pytest.StashKey[int]()
@@ -36,7 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Throws the seed."""
+    """Throws the seed, and names the marker."""
+    config.addinivalue_line("markers", f"{REAL}: a test with `{ON_EACH}` on this machine, its nodes being processes")
     given = config.getoption("--sniffgate-seed")
     config.stash[SEED] = random.SystemRandom().randrange(10**9) if given is None else given
 
@@ -45,8 +49,17 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Gives tests on the virtual network their clock."""
     for item in items:
-        if ON_VIRTUAL_TIME.intersection(getattr(item, "fixturenames", ())) and _is_plain_trio_test(item):
+        if _is_virtual(item) and _is_plain_trio_test(item):
             item.add_marker(pytest.mark.trio(run=partial(_run_on_virtual_time, config.stash[SEED])), append=False)
+        elif item.get_closest_marker(REAL) and _is_plain_trio_test(item):
+            item.add_marker(pytest.mark.trio(run=_run_in_bounded_time), append=False)
+
+
+def _is_virtual(item: pytest.Item) -> bool:
+    """Whether it runs on a virtual network of this plugin's."""
+    fixtures = getattr(item, "fixturenames", ())
+    on_each = ON_EACH in fixtures and item.get_closest_marker(REAL) is None
+    return on_each or bool(ON_VIRTUAL_TIME.intersection(fixtures))
 
 
 def _is_plain_trio_test(item: pytest.Item) -> bool:
@@ -70,11 +83,22 @@ def _run_on_virtual_time(
         return trio.run(main, clock=clock or MockClock(autojump_threshold=0), **options)
 
 
+def _run_in_bounded_time(main: Callable[[], Any], **options: Any) -> Any:
+    """`trio.run` for a test that waits for processes: one that hangs fails."""
+    import trio
+
+    async def bounded() -> Any:
+        with trio.fail_after(REAL_LIMIT):
+            return await main()
+
+    return trio.run(bounded, **options)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Tells the seed of a failed test."""
     report = yield
-    if report.when == "call" and report.failed and ON_VIRTUAL_TIME.intersection(getattr(item, "fixturenames", ())):
+    if report.when == "call" and report.failed and _is_virtual(item):
         report.sections.append(("sniffgate", f"run it again with --sniffgate-seed={item.config.stash[SEED]}"))
     return report
 
@@ -103,5 +127,22 @@ async def real_gateway(nursery: "trio.Nursery") -> "AsyncIterator[RealGatewayFac
     from .factory import RealGatewayFactory
 
     factory = RealGatewayFactory(nursery)
+    yield factory
+    await factory.close()
+
+
+@pytest.fixture(params=["virtual", pytest.param("real", marks=getattr(pytest.mark, REAL))])
+async def each_gateway(
+    request: pytest.FixtureRequest, nursery: "trio.Nursery", pytestconfig: pytest.Config
+) -> "AsyncIterator[EachFactory]":
+    """Runs the test twice: as with `gateway`, and marked `real_processes` and bounded, as with `real_gateway`."""
+    from .factory import GatewayFactory, RealGatewayFactory
+    from .virtual import VirtualNetwork
+
+    factory: EachFactory
+    if request.param == "virtual":
+        factory = GatewayFactory(nursery, VirtualNetwork(seed=pytestconfig.stash[SEED]))
+    else:
+        factory = RealGatewayFactory(nursery)
     yield factory
     await factory.close()

@@ -124,8 +124,27 @@ async def test_virtually(gateway):
 async def test_really(real_gateway):
     with trio.fail_after(20):
         await scenario(await real_gateway(CONFIG))
+
+async def test_on_each(each_gateway):
+    await scenario(await each_gateway(CONFIG))
 """
-    run_tests(pytester, monkeypatch, source).assert_outcomes(passed=2)
+    run_tests(pytester, monkeypatch, source).assert_outcomes(passed=4)
+
+
+def test_what_is_real_of_a_test_on_each_is_marked_and_bounded(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has no time for processes leaves them out; a process that hangs must not hang the run."""
+    source = """
+import sniffgate.testing.plugin
+sniffgate.testing.plugin.REAL_LIMIT = 0.5
+
+async def test_on_each(each_gateway):
+    await each_gateway(CONFIG, serve_nodes=False)
+    await trio.sleep(30)
+"""
+    run_tests(pytester, monkeypatch, source, "-m", "not real_processes").assert_outcomes(passed=1, deselected=1)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", timeout=60).assert_outcomes(passed=1, failed=1)
 
 
 def test_marked_tests_need_no_trio_mode(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
