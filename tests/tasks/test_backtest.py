@@ -17,7 +17,8 @@ from sniffgate.state.model import State
 from sniffgate.state.reducer import initial_state
 from sniffgate.tasks.event_log import EventLog
 from sniffgate.tasks.flow_log import FlowRecord
-from tests.tasks.world import A, B, World, config_for, running
+from sniffgate.testing import VirtualGateway, open_gateway
+from tests.tasks.configs import A, B, config_for
 
 NOON_MS = 1_772_366_400_000
 SETTINGS: dict[str, Any] = {"failure_threshold": 3, "success_threshold": 2, "drain_timeout": 2.0}
@@ -32,18 +33,18 @@ async def hold(conn: Conn, lasting: float) -> None:
             pass
 
 
-async def a_bad_minute(world: World) -> None:
+async def a_bad_minute(service: VirtualGateway) -> None:
     """node-a is unreachable for five seconds, and twenty seconds later again; clients come every two seconds."""
 
     async def clients() -> None:
         for lasting in [40.0, 3.0] * 15:
-            world.nursery.start_soon(hold, await world.connect(), lasting)
+            service.nursery.start_soon(hold, await service.connect(), lasting)
             await trio.sleep(2)
 
-    world.nursery.start_soon(clients)
+    service.nursery.start_soon(clients)
     for _ in range(2):
         await trio.sleep(5)
-        with world.nodes["node-a"].black_hole():
+        with service.nodes["node-a"].black_hole():
             await trio.sleep(5)
         await trio.sleep(15)
     await trio.sleep(20)
@@ -67,9 +68,9 @@ async def recorded(path: Path) -> tuple[list[str], list[FlowSpan]]:
             )
         )  # fmt: skip
 
-    async with running(RECORDED, observers=(observe,)) as world:
-        world.gateway.services.write_flow = note
-        await a_bad_minute(world)
+    async with open_gateway(RECORDED, observers=(observe,)) as service:
+        service.gateway.services.write_flow = note
+        await a_bad_minute(service)
     assert log.close(10.0)
     return lines_of(path), flows
 
