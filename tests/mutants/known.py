@@ -178,6 +178,13 @@ MUTANTS = (
     ),
     Mutant(
         fault="No idle limit, no cap",
+        file="net/engine_flow.py",
+        old="when = self.last_byte + self.limits.idle",
+        new="when = self.last_byte + 1e9",
+        tests=("tests/net/test_engine.py::TestEngineRelay::test_a_flow_without_a_byte_ends_at_the_idle_limit",),
+    ),
+    Mutant(
+        fault="No idle limit, no cap",
         file="tasks/services.py",
         old="if self.most is not None and self.held >= self.most:",
         new="if self.most is not None and self.held >= 100 * self.most:",
