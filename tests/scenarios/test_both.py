@@ -68,6 +68,39 @@ udp_probe_expect = "ping"
     file="both.toml",
 )
 
+UNPROBED = sniffgate.load_text(
+    """
+[global]
+passive_eject_threshold = 1
+eject_time_ms = 300
+
+[[listeners]]
+name = "web"
+protocol = "tcp"
+listen = "10.0.0.254:80"
+
+[[listeners]]
+name = "dns"
+protocol = "udp"
+listen = "10.0.0.254:53"
+
+[[nodes]]
+name = "node-a"
+priority = 2
+tcp = "10.0.0.1:7000"
+udp = "10.0.0.1:7000"
+probe = "none"
+
+[[nodes]]
+name = "node-b"
+priority = 1
+tcp = "10.0.0.2:7000"
+udp = "10.0.0.2:7000"
+probe = "none"
+""",
+    file="unprobed.toml",
+)
+
 
 async def test_a_killed_node_costs_no_new_client(each_gateway: EachFactory) -> None:
     """A refusal is an answer: whoever comes after the death is served before any probe knows of it."""
@@ -216,3 +249,56 @@ async def test_a_gateway_stops_within_a_scope(each_gateway: EachFactory) -> None
 
         assert 0.5 <= exact(trio.current_time() - began) < 0.5 + LATE
         assert (await ending(conn)).at < began + 0.5 + LATE
+
+
+async def test_a_byte_of_the_node_on_trial_proves_it(each_gateway: EachFactory) -> None:
+    """Without probes nothing else does so early, and whoever carries the bytes must tell of it."""
+    service = await each_gateway(UNPROBED)
+    node = service.nodes["node-a"]
+    with node.kill():
+        assert (b"node-b:hi", b"node-b:hi") == (await service.ask(), await service.query())
+        await expect_active(service, "node-b", within=SOON)
+    await node.wait_ready()
+    await trio.sleep(0.35)  # the ejection is over
+
+    with await service.connect() as conn:
+        assert b"node-a:hi" == await exchange(conn)
+        await expect_active(service, "node-a", within=0.9, transport=TCP)
+    with service.datagrams() as port:
+        assert b"node-a:hi" == await exchange(port)
+        await expect_active(service, "node-a", within=SOON, transport=UDP)
+
+
+async def test_a_second_without_a_reset_proves_a_silent_node(each_gateway: EachFactory) -> None:
+    """The client on trial may have nothing to say, and nobody else is risked meanwhile."""
+    service = await each_gateway(UNPROBED)
+    node = service.nodes["node-a"]
+    with node.kill():
+        assert b"node-b:hi" == await service.ask()
+        await expect_active(service, "node-b", within=SOON, transport=TCP)
+    await node.wait_ready()
+    await trio.sleep(0.35)
+
+    began = trio.current_time()
+    with await service.connect() as conn:
+        assert await silence(conn, 0.5)
+        assert b"node-b:hi" == await service.ask()
+        await expect_active(service, "node-a", within=SOON, transport=TCP)
+        assert 1.0 <= exact(trio.current_time() - began)
+        assert b"node-a:hi" == await exchange(conn)
+
+
+async def test_an_outage_ends_with_the_first_good_byte(each_gateway: EachFactory) -> None:
+    """Not with the switch, nor with a client's connect: the incident is as long as clients say."""
+    service = await each_gateway(UNPROBED)
+    with service.nodes["node-a"].kill(), await service.connect() as conn:
+        await expect_active(service, "node-b", within=SOON, transport=TCP)
+        await trio.sleep(0.3)
+        (incident,) = (each for each in service.gateway.services.incidents if each.route.transport is TCP)
+        assert ("node-a", ("node-b",), None) == (incident.node, incident.after, incident.outage)
+
+        assert b"node-b:hi" == await exchange(conn)
+        await trio.sleep(0.1)
+        (incident,) = (each for each in service.gateway.services.incidents if each.route.transport is TCP)
+        assert incident.outage is not None
+        assert 0.3 <= exact(incident.outage) < 0.3 + LATE
