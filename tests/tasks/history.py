@@ -22,7 +22,7 @@ from sniffgate.config.schema import (
     pool_from,
 )
 from sniffgate.state.model import Mark
-from tests.tasks.world import GATEWAY
+from tests.tasks.configs import GATEWAY
 
 TCP, UDP = Transport.TCP, Transport.UDP
 NAMES = ("a", "b", "c", "d")

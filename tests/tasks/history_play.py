@@ -31,7 +31,9 @@ from sniffgate.tasks.gateway import Gateway, run_gateway
 from sniffgate.tasks.listener import Listener
 from sniffgate.tasks.udp import UdpIntake
 from sniffgate.testing.backends import Node
+from sniffgate.testing.embedding import CLIENT, NoJitter
 from sniffgate.testing.virtual import VirtualHost, VirtualNetwork
+from tests.tasks.configs import GATEWAY
 from tests.tasks.history import (
     NAMES,
     PLACES,
@@ -54,7 +56,6 @@ from tests.tasks.history import (
     host_of,
 )
 from tests.tasks.history_rules import Watched, too_many_hedges, too_many_tries
-from tests.tasks.world import CLIENT, GATEWAY, NoJitter
 
 PATIENCE = 0.5  # seconds an answer may take beyond all the connects that may hang
 UDP_WINDOW = 4.0  # seconds in which a client that keeps sending has an answer: a trial's silence, refusals, a pause

@@ -107,7 +107,7 @@ def test_every_rule_holds_when(name: str, busy: bool) -> None:
 
 
 @given(histories(max_size=20))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_every_rule_holds_in_every_history(history: History) -> None:
     """What no single test thought of: service, drains, bytes, counters and routes, whatever meets whatever."""
     hold(history)
