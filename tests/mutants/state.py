@@ -46,6 +46,7 @@ FIRST = {  # the tests that know a module best; without an entry, those of its o
     "model": ["health"],
     "reducer": ["reducer", "health", "routing"],
     "routing": ["routes", "routing", "choose"],
+    "switches": ["switches", "routes"],
     "verdict": ["verdict", "health"],
 }
 

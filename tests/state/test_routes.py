@@ -139,3 +139,43 @@ def test_who_has_no_flows_yet_has_the_fewest() -> None:
     """A count that is not there is nought."""
     assert "b" == choose(route_of("a", "b", strategy=Strategy.PRIORITY), {"a": 1}, Cursor())[0]
     assert "a" == choose(route_of("b", "a", strategy=Strategy.PRIORITY), {}, Cursor())[0]
+
+
+def test_a_pin_comes_first_when_nothing_is_usable() -> None:
+    """Somebody wanted that node, and no evidence speaks for another."""
+    story = Story(A, B, C, **FAST).switch("c").bad(tcp("a")).bad(tcp("b")).bad(tcp("c"))
+
+    assert Route(
+        key=KEY, mode=RouteMode.FAIL_OPEN, active=("c", "a", "b"), weights=(1, 5, 3), pin="c"
+    ) == story.route()  # fmt: skip
+    assert None is Story(A, B, **FAST).bad(tcp("a")).bad(tcp("b")).route().pin
+
+
+@pytest.mark.parametrize("strategy", list(Strategy))
+def test_a_newcomer_stands_by_until_it_is_known(strategy: Strategy) -> None:
+    """A reload must not send traffic where nobody has looked yet, while somebody proven is there."""
+    story = Story(A, B, strategy=strategy, **FAST).good(tcp("a")).good(tcp("b")).at(1.0)
+    story.reload(attrs.evolve(C, priority=9), A, B, strategy=strategy, **FAST)
+    proven = ("a",) if strategy is Strategy.PRIORITY else ("a", "b")
+    everybody = ("c",) if strategy is Strategy.PRIORITY else ("c", "a", "b")
+
+    assert proven == story.route().active
+    assert "c" == story.route().standbys[-1]
+    assert everybody == story.at(2.0).good(tcp("c")).route().active
+
+
+def test_newcomers_alone_serve_at_once() -> None:
+    """There is nobody else."""
+    story = Story(A, **FAST).at(1.0).reload(B, C, **FAST)
+
+    assert "bc" == story.active()
+
+
+def test_a_switch_that_an_operator_made_says_so() -> None:
+    """Whatever the word was: the log names who did it."""
+    story = Story(A, B, **FAST).at(1.0)
+    story.switch("b").auto().disable("a").enable("a").drain("a").enable("a").mark("a", Mark.DOWN).mark("a", None)
+
+    assert ["a", *"baba" * 2] == ["".join(each.after) for each in story.state.switches]
+    assert {"operator"} == {each.reason.value for each in story.state.switches[1:]}
+    assert {""} == {each.detail for each in story.state.switches}

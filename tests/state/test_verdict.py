@@ -101,7 +101,7 @@ def test_a_newcomer_may_join_once_it_is_known(verdict: Verdict, joining: bool, p
     waits = joining and verdict is Verdict.UNKNOWN and probe is ProbeKind.AUTO
 
     assert joining == rules.is_joining(state, node, tcp("a"))
-    assert waits != rules.may_join(state, node, tcp("a"))
+    assert (not waits) == rules.may_join(state, node, tcp("a"))
 
 
 def test_under_move_together_one_side_that_joins_is_enough_to_join_and_to_wait() -> None:

@@ -144,3 +144,22 @@ def test_a_node_marked_up_need_not_prove_that_it_lasts() -> None:
     nodes = tcp_node("a", priority=1), tcp_node("b")
     assert "a" == Story(*nodes, failback_delay=99.0).bad(A, 3).mark("a", Mark.UP).active()
     assert "b" == Story(*nodes, failback=Failback.MANUAL).bad(A, 3).mark("a", Mark.UP).active()
+
+
+def test_wishes_are_kept_whole() -> None:
+    """Each says what it says, and takes back what it contradicts; a mark stands beside them."""
+    story = Story(tcp_node("a"), tcp_node("b")).at(5.0)
+
+    def kept() -> Override | None:
+        return story.state.overrides.get("a")
+
+    story.drain("a", 3.0)
+    assert Override(enabled=False, drain=3.0, drain_at=5.0) == kept()
+    story.at(6.0).drain("a")
+    assert Override(enabled=False) == kept()
+    story.drain("a", 0.0).mark("a", Mark.DOWN)
+    assert Override(enabled=False, drain=0.0, drain_at=6.0, mark=Mark.DOWN) == kept()
+    story.disable("a")
+    assert Override(enabled=False, mark=Mark.DOWN) == kept()
+    story.drain("a", 0.0).enable("a")
+    assert Override(mark=Mark.DOWN) == kept()
