@@ -1,13 +1,13 @@
-"""The group of commands: which there are, what each is for, and how errors become an exit status and one sentence."""
+"""The group of commands: which there are, and what each is for."""
 
 import contextlib
+import functools
 import importlib
-import os
-import sys
-import traceback
 from collections.abc import Mapping, Sequence
 
 import click
+
+from .outcome import INTERRUPTED, status_of
 
 # name → (module beside this one, one line of help). The command is the module's function of that name.
 COMMANDS = {
@@ -21,8 +21,6 @@ COMMANDS = {
     "simulate": ("simulate", "Play seeded faults against a configuration file."),
     "measure": ("measure", "Measure the gateway, alone or against others."),
 }
-INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
-INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
 
 
 class LazyGroup(click.Group):
@@ -140,46 +138,15 @@ def _option(name: str, value: str | None) -> list[str]:
 
 def run_program(arguments: Sequence[str]) -> int:
     """Runs a command and returns the exit status. No traceback is ever shown."""
+    return status_of(functools.partial(_obey, arguments))
+
+
+def _obey(arguments: Sequence[str]) -> object:
     try:
-        outcome = program.main(list(arguments), prog_name="sniffgate", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        return program.main(list(arguments), prog_name="sniffgate", standalone_mode=False)
     except click.ClickException as error:
         with contextlib.suppress(OSError):
             error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except click.Abort:
         return INTERRUPTED
-    except BrokenPipeError:
-        _forget_stdout()
-        return 1
-    except OSError as error:
-        _forget_stdout()
-        return _say(1, str(error))
-    except BaseExceptionGroup as group:
-        if group.subgroup(KeyboardInterrupt) is not None:
-            return INTERRUPTED
-        return _say_bug(group)
-    except Exception as error:
-        return _say_bug(error)
-    return outcome if isinstance(outcome, int) else 0
-
-
-def _forget_stdout() -> None:
-    """Lets the interpreter's last flush of a stdout that nobody takes go nowhere, instead of complaining."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _say(status: int, sentence: str) -> int:
-    with contextlib.suppress(OSError):
-        click.echo(f"Error: {sentence}", err=True)
-    return status
-
-
-def _say_bug(error: BaseException) -> int:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-    return _say(INTERNAL_ERROR, f"internal error: {type(error).__name__}: {error}{where}")

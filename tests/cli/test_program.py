@@ -38,7 +38,7 @@ def test_help_imports_no_command() -> None:
     )  # fmt: skip
     loaded = {name for name in told.stderr.split() if name.startswith("sniffgate")}
 
-    assert {"sniffgate", "sniffgate.cli", "sniffgate.cli.group"} == loaded
+    assert {"sniffgate", "sniffgate.cli", "sniffgate.cli.group", "sniffgate.cli.outcome"} == loaded
     for name, (_, line) in COMMANDS.items():
         assert f"  {name} " in told.stdout
         assert line in told.stdout
