@@ -320,3 +320,19 @@ def test_both_begin_with_the_first_table() -> None:
     run = the_run(recording(settings()), settings(attrs.evolve(PAIR[0], priority=0), PAIR[1]))
 
     assert ([(0.0, "a", "start")], [(0.0, "b", "start")]) == both(run)
+
+
+def test_the_wall_clock_runs_beside() -> None:
+    """The flow log knows no other: timers have their time of day, and so have events that came without one."""
+    noon = 1_772_366_400_000
+    config = settings()
+    events = [attrs.evolve(each, wall_ms=noon + int(each.at * 1000)) for each in OUTAGE[:-1]]
+    lines = recording(config, *events, OUTAGE[-1], state=initial_state(config, wall_ms=noon))
+    run = the_run(lines, settings(failback_delay=1.25))
+    back = run.other.switches[-1].switch
+
+    assert run.is_whole
+    assert (8.25, noon + 8250) == (back.at, back.wall_ms)
+    assert [noon, noon + 4000, noon + 7000, noon + 8250] == [each.from_ms for each in run.other.tables]
+    assert (noon + 8250, noon + 18250) == (run.other.retirements[-1].since_ms, run.other.retirements[-1].deadline_ms)
+    assert noon + 10_000 == run.ended_ms
