@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import attrs
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from ..address import Address
 from ..config.schema import Transport
@@ -82,9 +83,9 @@ class Watch:
         while True:
             now = trio.current_time()
             ends = (lease.deadline for lease in gateway.leases() if now < lease.deadline < INF)
-            with trio.move_on_at(min(now + every, *(each + 2 * DUST for each in ends), now + every)):
+            with trio.move_on_at(min((now + every, *(each + 2 * DUST for each in ends)))):
                 await self._moved.wait()
-            await trio.testing.wait_all_tasks_blocked()  # what belongs to this instant has happened
+            await wait_all_tasks_blocked()  # what belongs to this instant has happened
             self._moved = trio.Event()
             self.look(gateway)
 

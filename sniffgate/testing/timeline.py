@@ -42,7 +42,7 @@ class Timeline:
         consequences = [*_verdicts(before, after), *_switches(before, after)]
         evidence = _in_words(event)
         if evidence and (consequences or not isinstance(event, ProbeSucceeded | ProbeSilent)):
-            self._lines.append((after.now, evidence))
+            self._lines.append((max(after.now, event.at), evidence))  # what changes nothing leaves the old time
         self._lines.extend((after.now, f"  {line}") for line in consequences)
 
     def tell(self, at: float, what: str) -> None:

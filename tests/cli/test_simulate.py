@@ -17,6 +17,7 @@ from sniffgate.simulation.broken import Broken
 from sniffgate.simulation.findings import Told
 from sniffgate.simulation.history import Fault, History, Order
 from tests.cli.process import COMMAND, SOON
+from tests.cli.terminal import shown_on_terminal
 
 MINIMAL = Path(__file__).parents[2] / "configs" / "minimal.toml"
 NO_NODE = '[[listeners]]\nname = "a"\nprotocol = "tcp"\nlisten = ":80"\n'
@@ -143,6 +144,17 @@ def test_the_same_as_json() -> None:
         found[key] for key in ("wanted", "played", "seconds", "failed", "told", "interrupted")
     )
     assert found["per_minute"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_on_a_terminal_it_says_how_far_it_is() -> None:
+    """A thousand histories take a minute, and hours of simulated time much longer."""
+    status, shown = shown_on_terminal("simulate", "-c", str(MINIMAL), "--seeds", "2", "--seconds", "5", "-j", "1")
+
+    assert 0 == status
+    assert "\r\x1b[K1 of 2, 0 failed, " in shown
+    assert "\r\x1b[K2 of 2, 0 failed, " in shown
 
 
 BROKEN = Broken("pins", "a pin \x1b[2J", 1.5)

@@ -85,6 +85,7 @@ def test_commands_and_reloads_are_carried_out() -> None:
         Order(7.0, "release"),
         Order(8.0, "drain", "x", 2.0),
         Order(9.0, "disable", "v"),
+        Order(9.5, "release"),
         Order(10.0, "enable", "x"),
         Order(11.0, "mark_down", "x"),
         Order(12.0, "mark_auto", "x"),
@@ -96,6 +97,7 @@ def test_commands_and_reloads_are_carried_out() -> None:
     assert "5.000   one/tcp: x -> y (operator)" in told
     assert "6.000 operator: switch w" in told  # it is disabled: refused, and no event
     assert "7.000   one/tcp: y -> x (operator)" in told
+    assert "9.500 operator: automatic choice" in told  # though nothing was pinned any more
     assert "13.000 reload without u" in told
     assert "14.000 a configuration was applied" in told
 
