@@ -50,7 +50,7 @@ class Stage:
 
     def __init__(self, config: Config, *, seed: int, latency: float) -> None:
         """`config` is one that `moved_to_stage` returned; `latency` is one way, in seconds."""
-        self.network = VirtualNetwork(seed=seed, trace_limit=1)
+        self.network = VirtualNetwork(seed=seed, trace_limit=0)
         doors = list(dict.fromkeys(each.listen.host for each in config.listeners))
         self.gateway: VirtualHost = self.network.host(*(doors or [DOORS.format(1)]))
         self.nodes: dict[str, Node] = {}

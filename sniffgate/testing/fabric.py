@@ -156,7 +156,7 @@ class Fabric:
 
     def record(self, packet: Packet, fate: Fate) -> None:
         """Writes a packet into the trace."""
-        if packet.kind is not None:
+        if packet.kind is not None and self.trace.maxlen != 0:
             self.trace.append(
                 Record(trio.current_time(), packet.kind, fate, packet.source, packet.destination, packet.size)
             )
