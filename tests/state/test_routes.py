@@ -8,7 +8,7 @@ import pytest
 from sniffgate.config.schema import Failback, ProbeKind, RouteKey, Strategy
 from sniffgate.state.model import Mark, Route, RouteMode
 from sniffgate.state.routing import Cursor, choose
-from tests.state.build import TCP, Story, tcp, tcp_node
+from tests.state.build import TCP, Story, both_node, tcp, tcp_node
 
 KEY = RouteKey("default", TCP)
 A, B, C = (tcp_node(name, priority=priority, weight=weight) for name, priority, weight in
@@ -179,3 +179,17 @@ def test_a_switch_that_an_operator_made_says_so() -> None:
     assert ["a", *"baba" * 2] == ["".join(each.after) for each in story.state.switches]
     assert {"operator"} == {each.reason.value for each in story.state.switches[1:]}
     assert {""} == {each.detail for each in story.state.switches}
+
+
+def test_a_pin_on_the_only_node_stays_when_it_falls() -> None:
+    """There is nothing else that it could give way to."""
+    assert "a" == Story(A, **FAST).switch("a").bad(tcp("a")).route().pin
+
+
+def test_switches_of_one_moment_stand_in_the_order_of_their_routes() -> None:
+    """Two gateways that saw the same must tell the same."""
+    story = Story(*(both_node(name, pool=pool) for name, pool in zip("abcdef", "zyxwvu", strict=True)))
+
+    told = [str(each.route) for each in story.state.switches]
+    assert 12 == len(told)
+    assert sorted(told) == told
