@@ -181,7 +181,7 @@ MUTANTS = (
         file="net/engine_flow.py",
         old="when = self.last_byte + self.limits.idle",
         new="when = self.last_byte + 1e9",
-        tests=("tests/net/test_engine.py::TestEngineRelay::test_a_flow_without_a_byte_ends_at_the_idle_limit",),
+        tests=("tests/net/test_engine_tcp.py::test_the_first_flow_after_a_quiet_time_has_its_whole_idle_limit",),
     ),
     Mutant(
         fault="No idle limit, no cap",

@@ -29,7 +29,7 @@ REQUESTS = 0.083  # seconds between two, out of step with every period
 
 def lasting(period: float) -> float:
     """Seconds of a run: many periods of the short ones, some of the long ones."""
-    return min(30.0, max(3.0, 10 * period))
+    return min(20.0, max(3.0, 10 * period))
 
 
 def back_within(rules: GlobalConfig) -> float:
