@@ -221,5 +221,7 @@ def test_a_module_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str],
 
 @pytest.mark.soak
 def test_a_sample_of_the_faults_is_caught_or_explained(tmp_path: Path) -> None:
-    """Each time others would be too dear; the whole run is `nox -s mutation`."""
-    assert 0 == main(["--sample", "40", "--seed", "5", "--results", str(tmp_path / "results")])
+    """The modules that are done stay so; each time the whole would be too dear, which is `nox -s mutation`."""
+    done = [word for module in ("health", "terms", "evidence", "verdict") for word in ("--module", module)]
+
+    assert 0 == main([*done, "--sample", "40", "--seed", "5", "--results", str(tmp_path / "results")])
