@@ -61,8 +61,11 @@ class Pace:
         self.plan = plan
         self.under_way.clear()
 
-    def due(self, health: Health, rules: GlobalConfig, *, wanted: bool = True) -> float:
-        """When the next probe is to start, unless `health` changes before; inf: not until then."""
+    def due(self, health: Health, rules: GlobalConfig, *, wanted: bool = True, behind: Health | None = None) -> float:
+        """When the next probe is to start, unless `health` changes before; inf: not until then.
+
+        `behind` is that of an endpoint which the probed one speaks for: unhealthy itself, it leaves that one in doubt.
+        """
         if not health.suspected:
             self._answered = None
         if not wanted:
@@ -72,20 +75,22 @@ class Pace:
             return soonest if len(self.under_way) < rules.failure_threshold else NEVER
         may_hurry = health.verdict is not self._verdict or self._hurried < _budget(rules)
         if not self.under_way:
-            may_hurry = may_hurry and (self._look_again or _is_between_verdicts(health))
+            may_hurry = may_hurry and (self._look_again or behind is not None or _is_between_verdicts(health))
             return soonest if may_hurry else max(self.regular, soonest)
-        lacking = rules.failure_threshold - health.bad_streak  # failures that would make the verdict
-        if may_hurry and self._silence_counts(health) and len(self.under_way) < lacking:
+        doubted = health if behind is None else behind
+        lacking = rules.failure_threshold - doubted.bad_streak  # failures that would make the verdict
+        if may_hurry and self._silence_counts(doubted) and len(self.under_way) < lacking:
             return max(soonest, self.under_way[0].at + self._patience(health))
         return NEVER
 
-    def start(self, now: float, interval: float, health: Health) -> Started:
-        """Notes that a probe starts now; the next one is due in `interval` at the latest."""
+    def start(self, now: float, interval: float, health: Health, behind: Health | None = None) -> Started:
+        """Notes that a probe starts now; the next one is due in `interval` at the latest. The rest as for `due`."""
         # The kernel resets a killed process's connections before it closes the listening socket, a millisecond or so in
         # which a probe still succeeds: what a broken connection made suspicious is looked at twice.
         is_suspicion = health.suspected and not health.bad_streak and self._answered != _evidence(health)
         self._look_again = is_suspicion and not self.plan.follows
-        is_quiet = now >= self.regular and (self.plan.follows or not _is_between_verdicts(health))
+        is_doubted = behind is not None or _is_between_verdicts(health)
+        is_quiet = now >= self.regular and (self.plan.follows or not is_doubted)
         if health.verdict is not self._verdict or is_quiet:
             self._hurried = 0
         self._hurried += now < self.regular

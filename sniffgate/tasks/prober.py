@@ -11,8 +11,8 @@ import trio
 from ..config.schema import Config, NodeConfig, Transport
 from ..state.detection import JITTER
 from ..state.events import ProbeFailed, ProbeSilent, ProbeSucceeded
-from ..state.model import Endpoint, RouteKey
-from ..state.verdict import follows, wants_probe
+from ..state.model import Endpoint, Health, RouteKey, State, Verdict
+from ..state.verdict import follows, spoken_for, wants_probe
 from .pace import Pace, Plan, Started
 from .probe import Bad, Good, ProbeResult, Shortage, Silent, run_probe, spec_for
 from .services import Services
@@ -111,14 +111,27 @@ async def _probe_at_pace(services: Services, pace: Pace) -> None:
             node, health = state.config.node(endpoint.node), state.health.get(endpoint)
             if node is None or health is None:
                 return
-            due = pace.due(health, state.config.globals, wanted=wants_probe(node, endpoint, health))
+            behind = _left_in_doubt(state, node, endpoint, health)
+            wanted = wants_probe(node, endpoint, health)
+            due = pace.due(health, state.config.globals, wanted=wanted, behind=behind)
             if due <= trio.current_time():
-                started = pace.start(trio.current_time(), _dice_interval(services, pace.plan), health)
+                started = pace.start(trio.current_time(), _dice_interval(services, pace.plan), health, behind)
                 probes.start_soon(probe, started)
                 await trio.lowlevel.checkpoint()
                 continue
             with trio.CancelScope(deadline=due) as nap:
                 await services.board.wait_health(endpoint, health)
+
+
+def _left_in_doubt(state: State, node: NodeConfig, endpoint: Endpoint, health: Health) -> Health | None:
+    """The health of an endpoint that an unhealthy one speaks for and that is not unhealthy itself.
+
+    Live traffic ejects one transport, and the probes that would tell of the other must not take their time for that.
+    """
+    if health.verdict is not Verdict.UNHEALTHY:
+        return None
+    others = [state.health.get(each) for each in spoken_for(node, endpoint) if each != endpoint]
+    return next((each for each in others if each is not None and each.verdict is not Verdict.UNHEALTHY), None)
 
 
 def _dice_interval(services: Services, plan: Plan) -> float:

@@ -15,7 +15,8 @@ from trio.testing import MockClock
 
 from sniffgate.config.schema import Config, NodeConfig, ProbeKind, Transport
 from sniffgate.net.ports import DatagramConn
-from sniffgate.testing import VirtualGateway, ending, exact, is_active, now, open_gateway, when
+from sniffgate.state.model import Verdict
+from sniffgate.testing import VirtualGateway, ending, exact, has, is_active, now, open_gateway, when
 from tests.scenarios.tuning import (
     FAST,
     HEDGE,
@@ -122,6 +123,22 @@ async def test_a_udp_probe_speaks_for_both_transports(transport: Transport, auto
         service.nodes["node-a"].kill()
 
         assert exact(INTERVAL + 2 * FAST) == await switched(service, died, transport)
+
+
+@pytest.mark.parametrize("clients", [1, 2, 3])
+async def test_clients_hurry_the_verdict_on_the_transport_that_tcp_probes_speak_for(
+    clients: int, autojump_clock: MockClock
+) -> None:
+    """Refused clients may eject TCP before a probe has failed; UDP, of which they say nothing, must not wait for it."""
+    nodes = [attrs.evolve(each, probe=ProbeKind.TCP) for each in (A, B)]
+    rules = {**TUNING, "probe_interval": 1.0, "probe_fast_interval": 0.05, "probe_timeout": 0.3}
+    async with open_gateway(config_for(*nodes, **rules)) as world:
+        began = await just_after_a_probe(world)
+        world.nodes["node-a"].kill()
+        for _ in range(clients):
+            await world.ask()
+        await when(world, has("node-a", Verdict.UNHEALTHY, Transport.UDP))
+        assert now() - began <= 3 * 0.05
 
 
 async def test_a_refused_datagram_hurries_the_tcp_probes_that_speak_for_it(autojump_clock: MockClock) -> None:
