@@ -29,6 +29,7 @@ class Try:
     began: float
     ended: float = INF
     ok: bool = False
+    given_up: bool = False  # cancelled: its endpoint fell, or its time was over
     pool: str = ""
     beside: bool = False  # begun beside another one, and not because one had failed
     conn: Conn | None = None
@@ -74,6 +75,9 @@ class Watched:
         try:
             this.conn = await self._host.connect_tcp(address, user_timeout=user_timeout)
             this.ok = True
+        except trio.Cancelled:
+            this.given_up = True
+            raise
         finally:
             this.ended = trio.current_time()
         return this.conn
@@ -126,7 +130,7 @@ def too_many_tries(network: Watched, most: int, connect_timeout: float) -> Itera
         counted = {
             each.node
             for each in tries
-            if not each.ok and (each.ended - each.began >= connect_timeout or each.ended == each.began)
+            if not each.ok and (each.ended - each.began >= connect_timeout or not each.given_up)
         }
         counted.update(connected[-1:])
         if len(counted) > most:
