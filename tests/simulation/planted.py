@@ -84,6 +84,6 @@ PLANTED = {
             "pass",
         ),
         rule="drains",
-        seed=3,
+        seed=5,
     ),
 }
