@@ -109,11 +109,16 @@ def _few(most: int) -> hypothesis.settings:
     return hypothesis.settings.get_profile(PROFILE)
 
 
+def _is_property(item: pytest.Item) -> bool:
+    """Whether a test draws examples. One costs what dozens of others do, and mostly they notice first."""
+    return hasattr(getattr(item, "obj", None), "hypothesis")
+
+
 def _bound(items: Sequence[pytest.Item], profile: hypothesis.settings) -> None:
     """Bounds the examples of each property test, those with settings of their own too, and shrinks none."""
     for item in items:
         test: Any = getattr(item, "obj", None)
-        if hasattr(test, "hypothesis"):
+        if _is_property(item):
             function = getattr(test, "__func__", test)
             own = function._hypothesis_internal_use_settings
             function._hypothesis_internal_use_settings = hypothesis.settings(
@@ -190,7 +195,7 @@ def _try_here(session: pytest.Session, task: Task) -> int:
         return ELSEWHERE
     places = {name: place for place, name in enumerate(task["tests"])}
     items = [each for each in session.items if str(each.path) in places]
-    session.items = sorted(items, key=lambda each: places[str(each.path)])
+    session.items = sorted(items, key=lambda each: (_is_property(each), places[str(each.path)]))
     _bound(session.items, _few(task["examples"]))
     if not items:
         return 5

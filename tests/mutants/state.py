@@ -45,6 +45,7 @@ FIRST = {  # the tests that know a module best; without an entry, those of its o
     "history": ["replay"],
     "model": ["health"],
     "reducer": ["reducer", "health", "routing"],
+    "reload": ["reload", "reload_values"],
     "routing": ["routes", "routing", "choose"],
     "switches": ["switches", "routes"],
     "verdict": ["verdict", "health"],

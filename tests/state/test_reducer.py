@@ -2,11 +2,11 @@
 
 import attrs
 
-from sniffgate.config.schema import ProbeKind
+from sniffgate.config.schema import ProbeKind, Transport
 from sniffgate.state.events import OperatorReleased, ProbeFailed, ProbeSucceeded, TimePassed
-from sniffgate.state.model import SwitchReason
-from sniffgate.state.reducer import NEVER, initial_state, next_wakeup, reduce
-from tests.state.build import Story, config_of, tcp, tcp_node
+from sniffgate.state.model import RouteKey, SwitchReason
+from sniffgate.state.reducer import NEVER, forward_success_matters, initial_state, next_wakeup, reduce
+from tests.state.build import Story, config_of, tcp, tcp_node, udp
 
 A, B = tcp_node("a", priority=2), tcp_node("b", priority=1)
 CONFIG = config_of(A, B, failure_threshold=1, success_threshold=1)
@@ -82,3 +82,37 @@ def test_each_change_is_one_revision_and_each_new_table_one_epoch() -> None:
 
     assert [(1, 1), (1, 2), (2, 3)] == [(each.epoch, each.revision) for each in (first, second, third)]
     assert attrs.evolve(second.health[tcp("b")], promotions=1) == third.health[tcp("b")]
+
+
+def test_evidence_that_says_nothing_new_gives_the_same_state() -> None:
+    """A hundred flows that meet a node that is out already are no hundred revisions."""
+    story = Story(A, B).at(1.0).refused(tcp("a"), times=3)
+    before = story.state
+
+    assert before is story.at(1.1).refused(tcp("a")).state
+
+
+def test_a_success_at_an_address_that_the_node_lacks_matters_to_nobody() -> None:
+    """A reload may take a transport away while a flow of it connects."""
+    assert not forward_success_matters(initial_state(CONFIG), udp("a"))
+    assert not forward_success_matters(initial_state(CONFIG), tcp("z"))
+
+
+def test_of_two_that_wait_to_fail_back_the_first_that_is_due_takes_over() -> None:
+    """The best one may have longer to wait; nobody waits for it."""
+    nodes = tcp_node("a", priority=2), tcp_node("b", priority=1), tcp_node("c")
+    story = Story(*nodes, failure_threshold=1, success_threshold=1, failback_delay=10.0)
+    story.at(1.0).bad(tcp("a")).bad(tcp("b")).at(2.0).good(tcp("b")).at(7.0).good(tcp("a"))
+
+    assert ["c", "b", "b", "a"] == [story.at(now).active() for now in (11.0, 12.0, 16.0, 17.0)]
+
+
+def test_a_pin_that_goes_is_a_new_table_even_where_no_route_shows_it() -> None:
+    """A closed route names no pin; `status` does."""
+    story = Story(A, B, failure_threshold=1, fail_open=False).switch("b").bad(tcp("a")).bad(tcp("b"))
+    before = story.state
+    assert {RouteKey("default", Transport.TCP): "b"} == before.pins
+
+    assert ({}, before.epoch + 1, before.routes) == (
+        story.auto().state.pins, story.state.epoch, story.state.routes,
+    )  # fmt: skip

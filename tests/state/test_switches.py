@@ -140,3 +140,50 @@ def test_promotions_are_counted_and_only_recent_switches_kept() -> None:
 
     assert RECENT_SWITCHES == len(story.state.switches)
     assert RECENT_SWITCHES + 1 == story.health(A).promotions
+
+
+def test_eight_nodes_are_told_whole() -> None:
+    """Nobody is told of none more."""
+    together = Story(*[tcp_node(f"n{number}") for number in range(9)], failure_threshold=1)
+    for number in range(9):
+        together.bad(tcp(f"n{number}"))
+    detail = together.state.switches[-1].detail
+
+    assert (8, False) == (detail.count("/tcp"), "more" in detail)
+
+
+def test_a_recovery_out_of_nothing_tells_who_is_well_again_and_no_error_of_the_past() -> None:
+    """The last error stays in the state; it is not why the route is open again."""
+    story = Story(tcp_node("a"), fail_open=False).bad(A, 3).good(A, 2)
+
+    assert (SwitchReason.RECOVERY, "a/tcp healthy by probes") == (reasons(story)[-1], story.state.switches[-1].detail)
+
+
+def test_a_fall_without_an_error_is_told_without_one() -> None:
+    """No empty brackets."""
+    assert "a/tcp unhealthy by probes" == Story(*TIERS).bad(A, 3, error="").state.switches[-1].detail
+
+
+def test_a_newcomer_that_brings_a_waiting_node_along_came_by_reload() -> None:
+    """The tier takes over because of the newcomer: the other one would still have to wait."""
+    nodes = (*TIERS, tcp_node("c", priority=1))
+    story = Story(*TIERS, failback_delay=30.0).good(B, 2).bad(A, 3).good(A, 2).reload(*nodes, failback_delay=30.0)
+    assert "b" == story.active()
+    switch = story.good(tcp("c"), 2).state.switches[-1]
+
+    assert (("a", "c"), SwitchReason.RELOAD) == (switch.after, switch.reason)
+    assert "c/tcp healthy since a reload brought it" == switch.detail
+
+
+def test_a_reload_is_told_of_those_that_came_or_went_and_of_no_others() -> None:
+    """Who stays active has nothing to explain, whatever else the file says of it now."""
+    story = Story(*TIERS).good(A, 2).good(B, 2).reload(tcp_node("a", priority=2), tcp_node("b", priority=2))
+
+    assert (("a", "b"), "b/tcp priority 0 -> 2") == (story.state.switches[-1].after, story.state.switches[-1].detail)
+
+
+def test_switches_of_one_moment_are_told_in_the_order_of_their_routes() -> None:
+    """Two gateways with one file tell one history."""
+    told = Story(*[tcp_node(name, pool=f"pool-{name}") for name in "hgfedcba"]).state.switches
+
+    assert [f"pool-{name}/tcp" for name in "abcdefgh"] == [str(switch.route) for switch in told]

@@ -1,10 +1,10 @@
 """What an operator may ask for, and what comes of it."""
 
-from sniffgate.config.schema import Failback
+from sniffgate.config.schema import Config, Failback
 from sniffgate.state.events import OperatorDisabled, OperatorReleased, OperatorSwitched
-from sniffgate.state.model import Mark, Override, Verdict
+from sniffgate.state.model import Mark, Override, RouteKey, Verdict
 from sniffgate.state.wishes import refusal
-from tests.state.build import TCP, UDP, Story, both_node, tcp, tcp_node, udp, udp_node
+from tests.state.build import TCP, UDP, Story, both_node, pool_named, tcp, tcp_node, udp, udp_node
 
 A, B = tcp("a"), tcp("b")
 
@@ -163,3 +163,24 @@ def test_wishes_are_kept_whole() -> None:
     assert Override(enabled=False, mark=Mark.DOWN) == kept()
     story.drain("a", 0.0).enable("a")
     assert Override(mark=Mark.DOWN) == kept()
+
+
+WORDY = {"udp_probe_payload": b"ping", "udp_probe_expect": b"pong"}  # so that UDP has a verdict of its own
+
+
+def test_apart_the_pin_over_one_transport_outlives_the_other() -> None:
+    """Only together do they go together; that another pool moves together is its own affair."""
+    nodes = both_node("a", **WORDY), both_node("b", **WORDY), both_node("c", pool="other")
+    config = Config(nodes=nodes, pools=(pool_named("other", move_together=True),))
+    story = Story(*nodes).apply(config).switch("a").bad(A, 3)
+
+    assert {RouteKey("default", UDP): "a"} == story.state.pins
+
+
+def test_together_a_pin_on_another_node_is_not_dragged_along() -> None:
+    """They were pinned apart before the file bound them together."""
+    nodes = both_node("a", **WORDY), both_node("b", **WORDY)
+    story = Story(*nodes).switch("a", TCP).switch("b", UDP).reload(*nodes, move_together=True)
+    assert {RouteKey("default", TCP): "a", RouteKey("default", UDP): "b"} == story.state.pins
+
+    assert {RouteKey("default", UDP): "b"} == story.bad(A, 3).state.pins
