@@ -20,7 +20,7 @@ class Loop(DirectLoop, Protocol):
     """What this needs of the engine's loop."""
 
     def add(self, fd: int, interest: int, handler: Callable[[int], None]) -> None:
-        """Calls `handler` with the events of `fd`."""
+        """Calls `handler` with the events of `fd`. Errors: OSError."""
         ...
 
     def remove(self, fd: int) -> None:
@@ -139,9 +139,10 @@ class Intake:
         self._loop.set_timer(waiting)
 
     def _settle(self, waiting: _Waiting) -> None:
-        """The kernel knows how a connect went."""
+        """The kernel knows how a connect went, or the event is an old one of another socket with the same number."""
+        if not waiting.begun.settle_if_over():
+            return
         self._forget(waiting)
-        waiting.begun.settle()
         self._go_on(waiting.client, waiting.begun, waiting.since)
 
     def _go_on(self, client: SocketConn, begun: SocketConnecting, since: float) -> None:
@@ -167,4 +168,5 @@ class Intake:
 
     def _give_back(self, client: SocketConn, begun: SocketConnecting, since: float) -> None:
         self._loop.reports.add(self._shortcut.owner.returned, client, begun, since, urgent=True)
-        self._leave(Leaving.SLOW)
+        if not self.is_over:  # else it has left for another reason, and no node was slow
+            self._leave(Leaving.SLOW)

@@ -177,9 +177,9 @@ class EngineLoop:
             self.set_timer(flow)
 
     def add(self, fd: int, interest: int, handler: Callable[[int], None]) -> None:
-        """Calls `handler` with the events of `fd`, in this thread."""
-        self._handlers[fd] = handler
+        """Calls `handler` with the events of `fd`, in this thread. Errors: OSError, and then it does not."""
         self._epoll.register(fd, interest)
+        self._handlers[fd] = handler  # not before: one that stayed behind would keep `run` from ever ending
 
     def change(self, fd: int, interest: int) -> None:
         """Makes `interest` what is waited for at `fd`, errors aside."""

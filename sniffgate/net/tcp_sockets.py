@@ -233,6 +233,15 @@ class SocketConnecting:
         assert self._sock is not None
         self._finish(self._sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR))
 
+    def settle_if_over(self) -> bool:
+        """The same where the descriptor may not be writable yet; False then, and nothing was done. Linux only."""
+        assert self._sock is not None
+        number = self._sock.connect_ex(to_sockaddr(self._address, family_of(self._address)))
+        if number in (errno.EINPROGRESS, errno.EALREADY):
+            return False
+        self._finish(0 if number == errno.EISCONN else number)
+        return True
+
     def result_nowait(self) -> SocketConn | None:
         """See `Connecting.result_nowait`."""
         conn, self._conn = self._conn, None

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import resource
+import select
 import socket
 from collections.abc import AsyncIterator, Iterator
 from typing import cast
@@ -18,7 +19,7 @@ from sniffgate.net.ports import Acceptor, Conn
 from sniffgate.net.relay import EndReason, RelayLimits
 from sniffgate.net.shortcut import PATIENCE, ROOM_LEFT, FlowGroup, Leaving, TakenFlow
 from sniffgate.net.sockets import SocketNetwork
-from sniffgate.net.tcp_sockets import SocketConn
+from sniffgate.net.tcp_sockets import SocketAcceptor, SocketConn
 from tests.net.direct_flow import Owner, shortcut_to
 from tests.net.engine_looking import Epoll, assert_quiet, registered
 from tests.net.relay_flow import End, World, read_exactly, read_to_end, relayed, wait_until
@@ -249,6 +250,83 @@ async def test_a_client_whose_node_takes_too_long_is_given_back_with_the_connect
                     listening.accept()[0].close()
                     (await begun.wait()).close()
             assert [] == door.owner.told
+
+
+async def _one_who_waits(door: Door, client: Conn) -> int:
+    """The descriptor of the connect begun for `client`, whose node does not answer."""
+    loop = door.relay.loop
+    await wait_until(lambda: 2 == len(registered(loop)))
+    (fd,) = registered(loop).keys() - {cast("SocketAcceptor", door.front).fileno()}
+    return fd
+
+
+async def test_an_old_event_of_another_socket_is_not_taken_for_the_answer_of_a_node() -> None:
+    """A flow that ends in the middle of a batch may leave its number to a connect, and an event of its own behind.
+
+    Taken for connected, a client would be lost if its node refused it in the end: nobody would try the next one.
+    """
+    with crowded_node() as (address, listening):
+        async with open_door() as door:
+            door.node_address, door.patience = address, 60.0
+            door.nursery.start_soon(door.admit)
+            with await door.client() as client:
+                fd = await _one_who_waits(door, client)
+                looked = trio.Event()
+                token = trio.lowlevel.current_trio_token()
+
+                def old_event() -> None:
+                    door.relay.loop._handlers[fd](select.EPOLLIN)
+                    token.run_sync_soon(looked.set)
+
+                door.relay.loop.call(old_event)
+                await looked.wait()
+                assert fd in registered(door.relay.loop)
+                assert [] == door.owner.told
+                listening.accept()[0].close()  # there is room when the kernel asks again, after a second
+                await door.told()
+                listening.accept()[0].close()
+                await client.send_eof()
+                await door.owner.over.wait()
+
+
+async def test_clients_given_back_with_a_shortcut_that_stands_no_more_do_not_make_their_node_a_slow_one() -> None:
+    """They had no time to show it: after a switch and back the node would be without a shortcut for ten seconds."""
+    with crowded_node() as (address, _):
+        async with open_door() as door:
+            door.node_address, door.patience = address, 60.0
+            door.nursery.start_soon(door.admit)
+            with await door.client() as client:
+                await _one_who_waits(door, client)
+                door.stands = False
+                with await door.client():
+                    await door.left.wait()
+                assert Leaving.STALE is door.leaving
+                ((given_back, begun, _),) = door.owner.given_back
+                with given_back, begun:
+                    assert client.local == given_back.peer
+
+
+async def test_a_connect_that_the_kernel_does_not_watch_leaves_nothing_behind_in_the_engine() -> None:
+    """The engine ends when nobody needs it any more: what it forgot to forget would keep the program from ending."""
+    with crowded_node() as (address, _):
+        async with open_door() as door:
+            loop = door.relay.loop
+            door.node_address = address
+            loop._epoll = cast("select.epoll", Epoll(loop._epoll, room=1))
+            failed = trio.Event()
+
+            async def admit() -> None:
+                with pytest.raises(OSError, match="no room"):
+                    await door.admit()
+                failed.set()
+
+            door.nursery.start_soon(admit)
+            with await door.client() as client:
+                await failed.wait()
+                ((given_back, begun, _),) = door.owner.given_back
+                with given_back, begun:
+                    assert client.local == given_back.peer
+            assert {} == loop._handlers
 
 
 async def test_clients_that_wait_for_their_node_are_given_back_when_admission_ends() -> None:
