@@ -37,14 +37,14 @@ markers =
     soak
 """
 FIRST = {  # the tests that know a module best; without an entry, those of its own name
-    "account": ["why"],
+    "account": ["account", "why"],
     "course": ["backtest", "cuts"],
     "evidence": ["evidence", "health"],
-    "events": ["health"],
+    "events": ["model", "health"],
     "health": ["health_values", "health"],
     "history": ["replay"],
-    "model": ["health"],
-    "reducer": ["reducer", "health", "routing"],
+    "model": ["model", "health"],
+    "reducer": ["reducer", "reload", "reload_values", "health", "routing"],
     "reload": ["reload", "reload_values"],
     "routing": ["routes", "routing", "choose"],
     "switches": ["switches", "routes"],

@@ -2,9 +2,10 @@
 
 import attrs
 
-from sniffgate.config.schema import Config, ProbeKind, Strategy
-from sniffgate.state.model import Cause, Mark, Override, Verdict
-from tests.state.build import Story, both_node, pool_named, tcp, tcp_node
+from sniffgate.address import Address
+from sniffgate.config.schema import Config, Failback, ProbeKind, Strategy
+from sniffgate.state.model import Cause, Mark, Override, RouteMode, Verdict
+from tests.state.build import UDP, Story, both_node, pool_named, tcp, tcp_node, udp, udp_node
 
 A, B, C = tcp("a"), tcp("b"), tcp("c")
 RIGHT_AWAY = tcp_node("a", probe=ProbeKind.NONE)
@@ -98,3 +99,33 @@ def test_a_newcomer_that_is_found_healthy_is_none_any_more_though_it_only_stands
     assert (True, "b", "c") == (story.health(C).joining, story.active(), story.standbys())
 
     assert (False, "b", "c") == (story.good(C, 2).health(C).joining, story.active(), story.standbys())
+
+
+def test_together_a_newcomer_that_is_the_only_one_over_one_transport_joins_over_both() -> None:
+    """Half a node is none: what is in use over TCP has arrived over UDP too."""
+    words = {"udp_probe_payload": b"ping", "udp_probe_expect": b"pong"}
+    other = udp_node("b", **words)
+    story = Story(other, move_together=True).good(udp("b"), 2)
+    story.reload(both_node("a", priority=1, **words), other, move_together=True)
+
+    assert ("a", "a", False) == (story.active(), story.active(UDP), story.health(udp("a")).joining)
+
+
+def test_a_newcomer_that_only_had_traffic_under_fail_open_has_not_arrived() -> None:
+    """It was in use because nobody was well; when it is well itself it still needs no operator."""
+    manual = {"failback": Failback.MANUAL}
+    story = Story(tcp_node("b"), **manual).good(B, 2).reload(tcp_node("a", priority=1), tcp_node("b"), **manual)
+    story.bad(A, 3).bad(B, 3)
+    assert ("ab", True) == (story.active(), story.health(A).joining)
+
+    assert ["b", "a"] == [story.good(B, 2).active(), story.good(A, 2).active()]
+
+
+def test_after_a_fail_open_the_best_tier_is_in_use_at_once_whatever_had_traffic() -> None:
+    """A reload ends it for two nodes together: neither has been in use by right."""
+    manual = {"failback": Failback.MANUAL}
+    story = Story(tcp_node("a", priority=1, enabled=False), tcp_node("b", probe=ProbeKind.NONE), **manual)
+    assert (RouteMode.FAIL_OPEN, "b") == (story.refused(B, 3).route().mode, story.active())
+    new = tcp_node("b", probe=ProbeKind.NONE, tcp=Address("new.example", 80))
+
+    assert ("a", "b") == (story.reload(tcp_node("a", priority=1), new, **manual).active(), story.standbys())

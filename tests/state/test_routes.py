@@ -7,7 +7,7 @@ import pytest
 
 from sniffgate.config.schema import Failback, ProbeKind, RouteKey, Strategy
 from sniffgate.state.model import Mark, Route, RouteMode
-from sniffgate.state.routing import Cursor, choose
+from sniffgate.state.routing import Cursor, choose, route_for
 from tests.state.build import TCP, Story, both_node, tcp, tcp_node
 
 KEY = RouteKey("default", TCP)
@@ -193,3 +193,11 @@ def test_switches_of_one_moment_stand_in_the_order_of_their_routes() -> None:
     told = [str(each.route) for each in story.state.switches]
     assert 12 == len(told)
     assert sorted(told) == told
+
+
+def test_a_route_is_made_as_it_is_unless_a_release_is_said() -> None:
+    """A better tier that waits for an operator goes on waiting, however often the route is made."""
+    story = Story(A, B, failback=Failback.MANUAL, **FAST).bad(tcp("a")).good(tcp("a"))
+
+    assert story.route() == route_for(story.state, story.route(), KEY)
+    assert ("a",) == route_for(story.state, story.route(), KEY, released=True).active

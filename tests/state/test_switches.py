@@ -180,10 +180,3 @@ def test_a_reload_is_told_of_those_that_came_or_went_and_of_no_others() -> None:
     story = Story(*TIERS).good(A, 2).good(B, 2).reload(tcp_node("a", priority=2), tcp_node("b", priority=2))
 
     assert (("a", "b"), "b/tcp priority 0 -> 2") == (story.state.switches[-1].after, story.state.switches[-1].detail)
-
-
-def test_switches_of_one_moment_are_told_in_the_order_of_their_routes() -> None:
-    """Two gateways with one file tell one history."""
-    told = Story(*[tcp_node(name, pool=f"pool-{name}") for name in "hgfedcba"]).state.switches
-
-    assert [f"pool-{name}/tcp" for name in "abcdefgh"] == [str(switch.route) for switch in told]
