@@ -80,14 +80,14 @@ class Listener:
                 while self._mode is not _Mode.STOPPED:
                     with trio.CancelScope() as self._inner:  # ends when the mode or the pool changes, in a back-off too
                         if self._mode is _Mode.SUSPENDED:
+                            await self._take_rest(intake)
                             self._give_up_socket()
                             await trio.sleep_forever()
                         await self._services.run_again_after_crashes(
                             f"listener {self.settings.name}", lambda: self._run_inner(intake)
                         )
-                has_time = self._end > self._services.clock.now() and not self._closed.is_set()
-                if isinstance(intake, TcpIntake) and has_time:
-                    await intake.take_rest(cast("Acceptor", self.socket))
+                if self._end > self._services.clock.now():
+                    await self._take_rest(intake)
                 self._has_let_go = True
                 if isinstance(intake, TcpIntake) or self._is_reclaimed:
                     self._give_up_socket()
@@ -105,6 +105,11 @@ class Listener:
             inner.start_soon(probe_wanted, self._services, RouteKey(self.settings.pool, self.settings.protocol))
             inner.start_soon(self._drain_forever, intake)
             inner.start_soon(watch_answers, self._services, self.leases, lambda: self._follow(intake))
+
+    async def _take_rest(self, intake: TcpIntake | UdpIntake) -> None:
+        """Takes in the clients that wait at the socket, if it is still there: they would be reset with it."""
+        if isinstance(intake, TcpIntake) and not self._closed.is_set():
+            await intake.take_rest(cast("Acceptor", self.socket))
 
     def _open_intake(self, outer: trio.Nursery) -> TcpIntake | UdpIntake:
         kind = TcpIntake if self.settings.protocol is Transport.TCP else UdpIntake

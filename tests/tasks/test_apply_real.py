@@ -1,5 +1,7 @@
 """Reloads against the kernel: the very sockets stay, by their inodes in /proc/net."""
 
+import contextlib
+import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -139,6 +141,24 @@ async def test_a_listener_widens_to_every_address_and_narrows_again() -> None:
                 assert b"hi" == await ask(gateway.addresses["tcp-0"])
             assert b"on" == await talk(stream, b"on")
             assert 2 == len(inodes(gateway.addresses))
+
+
+async def test_clients_that_wait_at_a_socket_that_makes_way_are_served() -> None:
+    """The kernel resets whoever it has accepted and nobody has taken in, and in a crowd there always is somebody."""
+    async with echo() as node:
+        config = config_of(node, doors(HOST))
+        async with gateway_for(config) as gateway:
+            bound = gateway.addresses
+            wide = tuple(attrs.evolve(each, listen=Address("0.0.0.0", bound[each.name].port)) for each in doors(HOST))
+            with contextlib.ExitStack() as stack:
+                crowd = [  # connected without a checkpoint: no task can take one in before the reload begins
+                    stack.enter_context(socket.create_connection((HOST, bound["tcp-0"].port), timeout=LIMIT))
+                    for _ in range(20)
+                ]
+                await gateway.apply(attrs.evolve(config, listeners=wide))
+                for client in crowd:
+                    client.sendall(b"?")
+                    assert b"?" == await trio.to_thread.run_sync(client.recv, 1)
 
 
 async def test_a_listener_that_made_way_in_vain_serves_again() -> None:
