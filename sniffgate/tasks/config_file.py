@@ -16,10 +16,17 @@ import trio
 from ..config.load import load_text, read_file
 from ..config.schema import Config
 from ..errors import ConfigError, Fault
+from .file_writers import is_being_written
 
 PAUSE = 0.01  # seconds between two looks that must be equal
 STILL_WHEN_BROKEN = 0.07  # seconds without a change before a file that does not load is called faulty
 PATIENCE = 5.0  # seconds after which a file that never stops changing is taken as it is
+
+# Seconds without a change after which a file that somebody still has open for writing is taken as it is: writers in
+# place pause for tenths of a second, and a program that keeps the file open must not hold reloads up for ever. Whoever
+# asks for a reload waits for the answer, so less then.
+WRITER_PATIENCE = 2.0
+WRITER_PATIENCE_ASKED = 0.5
 
 
 class Identity(NamedTuple):
@@ -41,6 +48,7 @@ class Look:
     identity: Identity | None  # None: there is no such file
     problem: Fault | None = None  # why it could not be read
     was_moving: bool = attrs.field(default=False, eq=False)  # it changed under the reader
+    is_being_written: bool = attrs.field(default=False, eq=False)  # somebody has it open for writing
 
     @property
     def key(self) -> str:
@@ -60,8 +68,9 @@ def look(path: str) -> Look:
         content = read_file(path, regular=True)
     except ConfigError as error:
         return Look(None, "", before, error.faults[0])
+    written = is_being_written(path)  # after the reading: a writer who was done by now shows in what follows
     after = _identity(path)
-    return Look(content, digest_of(content), after, was_moving=before != after)
+    return Look(content, digest_of(content), after, was_moving=before != after, is_being_written=written)
 
 
 def is_regular(path: str) -> bool:
@@ -104,11 +113,12 @@ class ConfigFile:
         self.looks += 1
         return seen
 
-    async def settle(self, known: str = "") -> Settled:
+    async def settle(self, known: str = "", writer_patience: float = WRITER_PATIENCE_ASKED) -> Settled:
         """Reads the file until it is still, then parses it, unless its key is `known`.
 
         Two equal looks a moment apart are still enough for a file that loads. One that does not may be half-written, or
-        between the removal of the old and the arrival of the new: it has to stay as it is for longer.
+        between the removal of the old and the arrival of the new: it has to stay as it is for longer. One that
+        somebody has open for writing has to stay as it is for `writer_patience` seconds, whether it loads or not.
         """
         began = trio.current_time()
         seen = await self.look()
@@ -121,6 +131,8 @@ class ConfigFile:
                 return await self._parse(now, known)
             if now != seen or now.was_moving:
                 seen, since, settled = now, trio.current_time(), None
+                continue
+            if now.is_being_written and now.key != known and trio.current_time() - since < writer_patience:
                 continue
             settled = settled or await self._parse(now, known)
             if settled.error is None or trio.current_time() - since >= STILL_WHEN_BROKEN:

@@ -12,7 +12,7 @@ import trio
 
 from ..config.schema import Config, GlobalConfig
 from ..errors import CannotBind, CommandRefused, ConfigError
-from .config_file import ConfigFile, Settled
+from .config_file import WRITER_PATIENCE_ASKED, ConfigFile, Settled
 
 if TYPE_CHECKING:
     from .gateway import Gateway, ReloadReport
@@ -67,12 +67,15 @@ class Reloader:
         """The key of the file as it was read last, whether it was applied or refused."""
         return self._judged
 
-    async def reload(self, gateway: "Gateway") -> "ReloadReport":
-        """Reads the file and applies it; returns how that ended. Never raises for what is the operator's to mend."""
+    async def reload(self, gateway: "Gateway", writer_patience: float = WRITER_PATIENCE_ASKED) -> "ReloadReport":
+        """Reads the file and applies it; returns how that ended. Never raises for what is the operator's to mend.
+
+        `writer_patience`: seconds that a file which somebody has open for writing may stand still unread.
+        """
         async with self._turn:
             if self._at_start is None:
                 self._at_start = gateway.state.config.globals
-            settled = await self.file.settle(self._in_force)
+            settled = await self.file.settle(self._in_force, writer_patience)
             self._judged = settled.look.key
             if settled.error is not None:
                 return self._refused(gateway, settled.error)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from .config_file import WRITER_PATIENCE
+
 if TYPE_CHECKING:
     from .gateway import Gateway
     from .reload import Reloader
@@ -54,7 +56,7 @@ async def watch_config(gateway: "Gateway", reloader: "Reloader", *, notice: bool
         while True:
             seen = await reloader.file.look()
             if seen.key != reloader.judged:
-                await gateway.reload()
+                await reloader.reload(gateway, WRITER_PATIENCE)
             await alarm.wait(gateway.state.config.globals.config_poll_interval)
 
 
