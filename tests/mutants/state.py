@@ -48,6 +48,7 @@ FIRST = {  # the tests that know a module best; without an entry, those of its o
     "reload": ["reload", "reload_values"],
     "routing": ["routes", "routing", "choose"],
     "switches": ["switches", "routes"],
+    "why": ["why", "account"],
     "verdict": ["verdict", "health"],
 }
 
@@ -120,8 +121,9 @@ def try_all(trials: Sequence[Trial], jobs: int, *, thoroughly: bool = True) -> I
         todo.put(trial)
     with tempfile.TemporaryDirectory(prefix="sniffgate-mutants-") as name:
         folder = copy_of_the_project(Path(name))
+        green = threading.Event()
         workers = [
-            threading.Thread(target=_work, args=(folder, todo, done, thoroughly, not each), daemon=True)
+            threading.Thread(target=_work, args=(folder, todo, done, thoroughly, green, not each), daemon=True)
             for each in range(jobs)
         ]
         for worker in workers:
@@ -138,8 +140,9 @@ def try_all(trials: Sequence[Trial], jobs: int, *, thoroughly: bool = True) -> I
 
 def _work(
     folder: Path, todo: "queue.SimpleQueue[Trial | None]", done: "queue.SimpleQueue[Trial | Exception]",
-    thoroughly: bool, is_first: bool,
+    thoroughly: bool, green: threading.Event, is_first: bool,
 ) -> None:  # fmt: skip
+    """Tries what is to do. The first one sees that the tests are green; until then every fault would look killed."""
     try:
         with Bench(folder, TESTS, READY, package=PACKAGE) as bench:
             if (
@@ -147,6 +150,9 @@ def _work(
                 and bench.outcome(folder / FOLDER / "model.py", None, [str(folder / TESTS)], THOROUGH) != "survived"
             ):
                 raise RuntimeError("the tests of the rules are not green before any fault is put in")
+            if is_first:
+                green.set()
+            green.wait()
             while (trial := todo.get()) is not None:
                 path, (best, rest) = folder / FOLDER / f"{trial.module}.py", suite_of(folder, trial.module)
                 outcome = bench.outcome(path, trial.edit.number, best, QUICK)

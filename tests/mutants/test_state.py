@@ -132,6 +132,22 @@ def test_a_weak_test_lets_faults_survive_and_a_strong_one_does_not(toy: Path) ->
 
 
 @pytest.mark.slow
+def test_a_fault_in_what_runs_on_import_is_tried_by_importing(toy: Path) -> None:
+    """Exchanged afterwards, its code would never run again, and the fault would look like one that nobody can see."""
+    (toy / "toy" / "rule.py").write_text("def build():\n    return inner() + 1\n\n\ndef inner():\n    return 5\n\n\n"
+                                         "BUILT = build()\n")  # fmt: skip
+    (toy / "tests" / "test_built.py").write_text("from toy import rule\n\ndef test_it():\n    assert 6 == rule.BUILT\n")
+    edits = edits_of((toy / "toy" / "rule.py").read_text())
+    with Bench(toy, "tests", package="toy", paths=[ROOT]) as bench:
+        outcomes = {
+            bench.outcome(toy / "toy" / "rule.py", each.number, [str(toy / "tests" / "test_built.py")], QUICK)
+            for each in edits
+        }
+
+    assert {"killed"} == outcomes
+
+
+@pytest.mark.slow
 def test_a_fault_that_loops_for_ever_is_killed_and_the_next_is_tried(toy: Path) -> None:
     """One edit must not stop the other two thousand."""
     (toy / "toy" / "rule.py").write_text("def f(n):\n    while n > 0:\n        n -= 1\n    return n\n")

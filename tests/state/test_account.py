@@ -6,7 +6,7 @@ import pytest
 from sniffgate.config.schema import Failback, ProbeKind, Strategy
 from sniffgate.state.account import Clock, Due, Outcome
 from sniffgate.state.model import Cause, Mark, State
-from sniffgate.state.why import EndpointStory, as_json, explain
+from sniffgate.state.why import EndpointStory, as_json, as_text, explain
 from tests.state.build import TCP, UDP, Story, both_node, tcp, tcp_node, udp
 
 A, B, C = tcp("a"), tcp("b"), tcp("c")
@@ -58,6 +58,15 @@ def test_nobody_asks_from_before_the_last_event() -> None:
         "a/tcp is unhealthy for 12.5 s (failed probes: connection refused)"
         == (explain(story.state, "a").endpoints[0].reasons[0])
     )
+
+
+def test_the_lines_of_a_person_hold_what_would_change_it_too() -> None:
+    """One line for each endpoint, and what is to happen below it."""
+    assert [
+        "a/tcp is active: the only usable one",
+        "  3 more failed probes in a row or 3 failures of live traffic within 5 s would take it out",
+        "a/udp is not active: a has no udp address",
+    ] == as_text(explain(Story(tcp_node("a")).state, "a")).splitlines()
 
 
 # --- not usable -----------------------------------------------------------------------------------

@@ -121,3 +121,41 @@ def test_an_interval_of_the_nodes_own_and_one_below_the_fast_one() -> None:
 def test_the_shortest_flap_is_nearly_an_interval_and_the_fast_steps() -> None:
     """So no node can switch a route more than twice in that time."""
     assert pytest.approx(1.05) == shortest_flap(RULES, NODE)
+
+
+def test_the_last_latency_is_in_every_bound_that_waits_for_an_answer() -> None:
+    """Far away, the answers themselves take time: a client's, and that of each probe after it."""
+    assert (0.05, 0.35) == bounds(REFUSED, traffic=True, latency=0.1)  # 0.1 + 0.05 + 0.1 + 0.1
+    assert (0.0, 0.1) == bounds(REFUSED, traffic=True, latency=0.1, failure_threshold=1)
+    assert (1.1, 2.35) == bounds(SILENT, traffic=True, latency=0.1, connect_timeout=0.1)  # 0.4 + 0.8 - 0.1
+    assert (0.1, 8.0) == bounds(REFUSED, latency=2.0)  # the probe before is answered after 2 s, then three more
+    assert (0.0, 1.9) == bounds(SILENT, latency=1.0, failure_threshold=1)
+
+
+def test_a_client_that_suffices_is_as_slow_as_its_connect() -> None:
+    """Nothing else has to be waited for."""
+    unprobed = tcp_node("a", probe=ProbeKind.NONE)
+    assert (0.1, NEVER) == bounds(SILENT, node=unprobed, traffic=True, connect_timeout=0.1, failure_threshold=1)
+    assert (0.1, 1.9) == bounds(SILENT, traffic=True, connect_timeout=0.1, failure_threshold=1)
+
+
+def test_an_answer_takes_no_time_unless_it_is_said() -> None:
+    """`check` knows no latency yet."""
+    found = detection_bounds(RULES, NODE, TCP, answered=REFUSED, with_traffic=False)
+    assert pytest.approx((0.1, 1.2)) == tuple(found)
+
+
+def test_a_single_silent_probe_and_one_that_ends_as_the_last_begins_wait_for_no_other() -> None:
+    """The two edges of overlapping."""
+    assert (0.7, 1.9) == bounds(SILENT, latency=0.1, failure_threshold=1)  # 0.8 less or plus
+    assert (0.8, 2.0) == bounds(SILENT, latency=0.1, probe_timeout=0.45)  # 0.4 + 0.05 + 0.45: not 2 x 0.4 + 0.45
+
+
+def test_where_tcp_speaks_a_silent_udp_is_found_out() -> None:
+    """By the silence of TCP, which means something."""
+    assert (0.9, 2.0) == bounds(SILENT, node=both_node("a", probe=ProbeKind.TCP), transport=UDP)
+
+
+def test_the_shortest_flap_is_counted_from_the_nodes_own_interval() -> None:
+    """Nine tenths of it."""
+    assert pytest.approx(1.95) == shortest_flap(RULES, tcp_node("a", probe_interval=2.0))

@@ -17,6 +17,7 @@ EVENT = TripwireFired(at=1.5, endpoint=Endpoint("node-a", Transport.UDP))
 def test_lines_look_as_documented() -> None:
     """Other programs read the event log too."""
     assert '{"type":"gap","lost":3}' == gap_to_json(3)
+    assert '{"type":"header","wall_ms":5,"seq":0,"schema":2,"state":{' == header_to_json(a_state(), 5, 0)[:57]
     assert '{"type":"tripwire_fired","seq":7,"at":1.5,"wall_ms":0,"endpoint":"node-a/udp"}' == event_to_json(EVENT, 7)
 
 

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from sniffgate.address import Address
 from sniffgate.config.schema import Config, ListenerConfig, Transport
-from sniffgate.state.events import ConfigApplied
+from sniffgate.state.events import ConfigApplied, OperatorDrained
 from sniffgate.state.model import RouteKey
 from sniffgate.state.plan import Deed, Draining, ListenerChange, NodeChange, Plan, RouteChange, plan_reload
 from sniffgate.state.reducer import initial_state, reduce
-from tests.state.build import config_of, tcp, tcp_node
+from tests.state.build import config_of, tcp, tcp_node, udp
 from tests.state.strategies import histories, reloads
 
 TCP = Transport.TCP
@@ -104,6 +104,51 @@ def test_settings_that_differ_are_named_by_their_keys() -> None:
 def test_flows_of_an_unknown_endpoint_are_passed_over() -> None:
     """A node that was removed while the plan was on its way."""
     assert () == plan(CONFIG, attrs.evolve(CONFIG, nodes=CONFIG.nodes[1:]), gone=3).draining
+
+
+def test_a_drain_under_way_is_counted_from_the_moment_of_the_plan() -> None:
+    """Whoever has three seconds left has no ten because a file is read."""
+    state = reduce(initial_state(CONFIG), OperatorDrained(at=1.0, node="a", timeout=7.0))
+    closed = attrs.evolve(CONFIG, listeners=())
+
+    assert (Draining("web", tcp("a"), 2, 3.0),) == plan_reload(state, closed, 5.0, {("web", tcp("a")): 2}).draining
+
+
+def test_changes_are_told_in_the_order_of_their_names() -> None:
+    """Two gateways with one file say the same, whatever their flows came in."""
+    www = ListenerConfig(name="www", protocol=TCP, listen=Address("127.0.0.1", 8080))
+    pools = config_of(*[tcp_node(name, pool=f"pool-{name}") for name in "hgfedcba"])
+    assert [f"pool-{name}/tcp" for name in "abcdefgh"] == [str(each.route) for each in plan(pools, Config()).routes]
+
+    before = attrs.evolve(CONFIG, listeners=(WEB, www))
+    flows = {("www", tcp("a")): 1, ("web", tcp("b")): 2, ("web", tcp("a")): 3}
+    told = plan_reload(initial_state(before), attrs.evolve(CONFIG, listeners=()), 5.0, flows).draining
+    assert [("web", "a", 3), ("web", "b", 2), ("www", "a", 1)] == [
+        (each.listener, each.endpoint.node, each.flows) for each in told
+    ]
+
+
+def test_what_is_not_there_does_not_drain() -> None:
+    """No flow, a listener of another name, an endpoint that the node lacks."""
+    without = attrs.evolve(CONFIG, nodes=CONFIG.nodes[1:], listeners=())
+    state = initial_state(CONFIG)
+
+    for key, count in ((("web", tcp("a")), 0), (("gone", tcp("a")), 1), (("web", udp("a")), 1)):
+        assert () == plan_reload(state, without, 5.0, {key: count}).draining
+
+
+def test_what_is_left_of_a_drain_is_told_to_the_microsecond() -> None:
+    """No dust of adding floats, and nothing rounded away that anybody set."""
+    before = config_of(*CONFIG.nodes, listeners=(WEB,), drain_timeout=0.1234567)
+
+    assert 0.123457 == plan(before, config_of(*CONFIG.nodes, drain_timeout=0.1234567), a=1).draining[0].timeout
+
+
+def test_pools_that_come_or_go_are_told_by_name() -> None:
+    """In one order, whatever the hash."""
+    pools = config_of(*CONFIG.nodes, *[tcp_node(name, pool=f"pool-{name}") for name in "hgfedc"], listeners=(WEB,))
+
+    assert tuple(f"pools.pool-{name}" for name in "cdefgh") == plan(CONFIG, pools).settings
 
 
 @given(st.data())

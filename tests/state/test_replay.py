@@ -13,7 +13,9 @@ from sniffgate.state.events import (
     FailureKind,
     ForwardFailed,
     OperatorDisabled,
+    OperatorDrained,
     OperatorEnabled,
+    OperatorMarked,
     OperatorReleased,
     OperatorSwitched,
     ProbeFailed,
@@ -21,7 +23,7 @@ from sniffgate.state.events import (
     TimePassed,
 )
 from sniffgate.state.log_lines import gap_to_json, header_to_json
-from sniffgate.state.model import Endpoint, State, SwitchReason
+from sniffgate.state.model import Endpoint, Mark, State, SwitchReason
 from sniffgate.state.reducer import initial_state, reduce
 from sniffgate.state.replay import (
     GapFound,
@@ -284,3 +286,47 @@ def test_a_replay_ends_in_the_same_state(happenings: list[tuple[float, Event]], 
     assert state == ends[-1].state
     assert switches == sum(end.switches for end in ends)
     assert all(each.follows for each in findings[1:] if isinstance(each, PartBegan))
+
+
+def test_six_events_of_a_node_are_remembered() -> None:
+    """Older ones did not bring it down."""
+    noise = [ProbeSucceeded(at=at / 10, endpoint=A, latency=0.001) for at in range(1, 8)]
+    (switched,) = [each for each in replay_lines(a_part(START, [*noise, *FAILURES])) if isinstance(each, Switched)]
+
+    assert [*noise[-4:], *FAILURES] == [witness.event for witness in switched.evidence]
+
+
+def test_who_stays_active_is_no_part_of_the_evidence() -> None:
+    """It neither left nor joined."""
+    equals = attrs.evolve(CONFIG, nodes=tuple(attrs.evolve(node, priority=1) for node in CONFIG.nodes))
+    noise = [ProbeSucceeded(at=0.5, endpoint=B, latency=0.001)]
+    findings = replay_lines(a_part(initial_state(equals), [*noise, *FAILURES]))
+
+    assert [FAILURES] == [[each.event for each in found.evidence] for found in findings if isinstance(found, Switched)]
+
+
+def test_what_an_operator_said_before_is_evidence_too() -> None:
+    """A node comes back because somebody took back what somebody had said."""
+    events: list[Event] = [
+        OperatorDrained(at=1.0, node="a", timeout=5.0), OperatorEnabled(at=2.0, node="a"),
+        OperatorMarked(at=3.0, node="a", mark=Mark.DOWN), OperatorMarked(at=4.0, node="a", mark=None),
+    ]  # fmt: skip
+    found = [each.evidence for each in replay_lines(a_part(START, events)) if isinstance(each, Switched)]
+
+    assert [events[:count] for count in (1, 2, 3, 4)] == [[each.event for each in one] for one in found]
+
+
+def test_after_a_gap_a_header_follows_nothing() -> None:
+    """The states may be equal by chance: what lies between them nobody knows."""
+    lines = [header_to_json(START, 5), gap_to_json(3), header_to_json(START, 6)]
+
+    assert [False, False] == [each.follows for each in replay_lines(lines) if isinstance(each, PartBegan)]
+    lines = [header_to_json(START, 5), header_to_json(START, 6)]
+    assert [False, True] == [each.follows for each in replay_lines(lines) if isinstance(each, PartBegan)]
+
+
+def test_a_log_without_numbers_may_go_on_with_them() -> None:
+    """A gateway was brought up to date between two runs."""
+    lines = [header_to_json(START, 5), event_to_json(FAILURES[0]), header_to_json(START, 6, 9)]
+
+    assert [True, True] == [each.is_proven for each in replay_lines(lines) if isinstance(each, PartEnded)]

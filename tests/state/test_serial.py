@@ -21,11 +21,14 @@ from sniffgate.state.events import (
     TimePassed,
 )
 from sniffgate.state.model import Endpoint, Health, Override, PassiveFailure, Route, RouteKey, State, Switch
+from sniffgate.state.reducer import initial_state
 from sniffgate.state.serial import (
     SCHEMA,
+    encode,
     event_from_json,
     event_to_json,
     state_from_json,
+    state_pieces,
     state_to_json,
     type_name,
 )
@@ -228,3 +231,34 @@ def test_the_probe_error_keeps_every_character() -> None:
 def test_an_event_has_a_word_of_its_own() -> None:
     """It stands in the log, and in what people read of it."""
     assert "time_passed" == type_name(TimePassed(at=1.0))
+
+
+def test_the_schema_of_a_state_is_the_first() -> None:
+    """Another number is a promise to older readers that is broken on purpose only."""
+    assert (1, '{"schema":1,"state":{') == (SCHEMA, state_to_json(a_state())[:21])
+
+
+def test_a_number_in_a_log_is_no_field_of_the_event() -> None:
+    """Whoever reads single lines may pass it over."""
+    assert TimePassed(at=3.0) == event_from_json(event_to_json(TimePassed(at=3.0), 7))
+
+
+def test_a_truth_is_no_schema_number() -> None:
+    """True would read as 1."""
+    with pytest.raises(ValueError, match="no schema number"):
+        state_from_json(json.dumps({**json.loads(state_to_json(a_state())), "schema": True}))
+
+
+def test_a_state_is_written_node_by_node() -> None:
+    """The encoder holds the interpreter's lock until a piece is done, and traffic waits for it."""
+    nodes = tuple(NodeConfig(name=f"n{number}", tcp=Address("10.0.0.1", 80)) for number in range(40))
+    state = initial_state(Config(nodes=nodes))
+    one = len(state_to_json(initial_state(Config(nodes=nodes[:1]))))
+
+    assert one > max(map(len, state_pieces(state)))
+
+
+def test_a_number_that_json_lacks_is_refused_by_the_encoder_itself() -> None:
+    """What no hook has made a word of must not get into a log that nobody could read."""
+    with pytest.raises(ValueError, match="JSON compliant"):
+        encode(float("nan"))
