@@ -16,7 +16,8 @@ def report(*, directory: str, out: str | None, no_figures: bool) -> int:
 
     Writes tables as Markdown, HTML and LaTeX (tables/), one LaTeX macro for each number (numbers.tex), a document that
     uses all of them (main.tex), four figures as PDF, SVG and PNG (figures/), and one page with everything (index.html).
-    The figures need matplotlib: pip install 'sniffgate[figures]'. The same study gives the same files.
+    Where a page DIR.md shows its tables, DIR/README.md is that page, filled in. The figures need matplotlib:
+    pip install '/path/to/sniffgate[figures]'. The same study gives the same files.
     """
     from ...measure.report.write import write_report
     from ...measure.study.artifact import load_study

@@ -1,4 +1,4 @@
-"""Writes a report: tables, numbers, a LaTeX document, figures and the one page that has it all."""
+"""Writes a report: tables, numbers, a LaTeX document, figures and the pages that have it all."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +11,7 @@ from .latex import macros_latex, table_latex
 from .markdown import markdown
 from .markup import table_html
 from .page import Chapter, page
+from .readme import NAME, page_beside, readme
 from .tex import document
 
 FIGURES = "figures"
@@ -18,14 +19,22 @@ TABLES = "tables"
 
 
 def write_report(study: Study, folder: Path, *, with_figures: bool = True) -> Iterator[Path]:
-    """Writes everything and yields each file. Errors: `NoFigures` before anything is written; `OSError`."""
+    """Writes everything and yields each file.
+
+    Where the manual's page of the report is beside `folder`, its text is among them (`readme`). Errors: `NoFigures`
+    and `NoSuchTable` before anything is written; `OSError`.
+    """
     gathered = gather(study)
+    source = page_beside(folder)
+    copy = None if source is None else readme(source, gathered, with_figures=with_figures)
     drawn = list(draw_figures(gathered.facts, gathered.paper, folder / FIGURES)) if with_figures else []
     yield from drawn
     for path, text in texts(gathered).items():
         yield _write(folder / path, text)
     pictures = {path.stem: path.read_text(encoding="utf-8") for path in drawn if path.suffix == ".svg"}
     yield _write(folder / "index.html", whole_page(gathered, pictures))
+    if copy is not None:
+        yield _write(folder / NAME, copy)
 
 
 def texts(gathered: Gathered) -> dict[str, str]:

@@ -12,7 +12,7 @@ import pytest
 
 from sniffgate.measure.report.facts import Facts
 from sniffgate.measure.report.figures import CAPTIONS, drawn
-from sniffgate.measure.report.figures.style import SERIES, SMALLEST, drawing, save
+from sniffgate.measure.report.figures.style import NEEDED, SERIES, SMALLEST, drawing, save
 from sniffgate.measure.report.original import original
 from sniffgate.measure.study.artifact import load_study
 
@@ -112,16 +112,19 @@ def test_the_same_study_gives_the_same_files(tmp_path: Path) -> None:
     assert [] == [one.name for one, two in zip(*files, strict=True) if one.read_bytes() != two.read_bytes()]
 
 
-def test_without_matplotlib_one_sentence_says_what_to_install(tmp_path: Path) -> None:
-    """It is an extra: tables, macros and the page do not need it."""
+def test_without_matplotlib_one_sentence_says_what_to_do(tmp_path: Path) -> None:
+    """It is an extra: tables, macros and the page do not need it. Without --no-figures nothing is half written."""
     (tmp_path / "matplotlib.py").write_text("raise ImportError")
     command = [sys.executable, "-m", "sniffgate", "measure", "report", str(RUN), "--out", str(tmp_path / "out")]
     env = {"PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[3]}"}
     without = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    left_behind = list(tmp_path.glob("out/**/*"))
     plain = subprocess.run([*command, "--no-figures"], env=env, capture_output=True, text=True, timeout=60, check=False)
 
     assert 1 == without.returncode
-    assert without.stderr == "Error: figures need matplotlib: install it with `pip install 'sniffgate[figures]'`.\n"
+    assert without.stderr == f"Error: {NEEDED}\n"
+    assert "--no-figures" in NEEDED
+    assert [] == left_behind
     assert (0, "") == (plain.returncode, plain.stderr)
     assert not (tmp_path / "out" / "figures").exists()
 

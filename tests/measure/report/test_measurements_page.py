@@ -12,9 +12,11 @@ from sniffgate.measure.report.facts import Facts, Place
 from sniffgate.measure.report.gathered import Gathered, gather
 from sniffgate.measure.report.macros import camel, name_of
 from sniffgate.measure.report.manual import substitutions
+from sniffgate.measure.report.markdown import markdown
 from sniffgate.measure.report.original import original
+from sniffgate.measure.report.readme import NoSuchTable, page_beside, readme
 from sniffgate.measure.report.tables.claims import CLAIMS
-from sniffgate.measure.report.write import texts, whole_page
+from sniffgate.measure.report.write import texts, whole_page, write_report
 from sniffgate.measure.study.artifact import load_study
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -38,7 +40,7 @@ def gathered() -> Gathered:
 def test_the_committed_report_is_that_of_the_committed_artifact(gathered: Gathered) -> None:
     """`sniffgate measure report docs/measurements` was run after the study, and after the report was changed."""
     pictures = {path.stem: path.read_text(encoding="utf-8") for path in (RUN / "figures").glob("*.svg")}
-    made = texts(gathered) | {"index.html": whole_page(gathered, pictures)}
+    made = texts(gathered) | {"index.html": whole_page(gathered, pictures), "README.md": readme(PAGE, gathered)}
 
     assert [] == [path for path, text in made.items() if (RUN / path).read_text(encoding="utf-8") != text]
 
@@ -46,6 +48,55 @@ def test_the_committed_report_is_that_of_the_committed_artifact(gathered: Gather
 def test_no_table_is_left_from_an_older_report(gathered: Gathered) -> None:
     """A file that nothing writes any more goes on being read."""
     assert set() == {path.relative_to(RUN).as_posix() for path in (RUN / "tables").iterdir()} - set(texts(gathered))
+
+
+def test_the_page_can_be_read_without_the_manual(gathered: Gathered) -> None:
+    """In a checkout nobody fills in numbers and tables. Every file that it leads to is there."""
+    page = readme(PAGE, gathered)
+    links = re.findall(r"\]\((?!https?:)([^)#\s]+)", page)
+
+    assert [] == re.findall(r"\{\{.*|\{include\}.*|.*\]\(measurements/.*", page)
+    assert gathered.numbers["SgFailoverTrafficSwitchMs"] in page
+    assert [] == [table.name for table in gathered.tables if table.name != "lessons" and markdown(table) not in page]
+    assert 4 == len([each for each in links if re.fullmatch(r"figures/\w+\.png", each)])
+    assert [] == [each for each in links if not (RUN / each).exists()]
+
+
+def test_a_page_without_figures_shows_none(gathered: Gathered) -> None:
+    """`--no-figures`: there is nothing to link to."""
+    assert "figures/" not in readme(PAGE, gathered, with_figures=False).replace(
+        "`sniffgate/measure/report/figures/`", ""
+    )
+
+
+def test_only_the_page_that_shows_the_report_is_filled_in(tmp_path: Path) -> None:
+    """A page of that name may be somebody's own, and so may a README."""
+    (tmp_path / "own.md").write_text("# Mine\n")
+    (tmp_path / "shown.md").write_text("```{include} shown/tables/drain.md\n```\n")
+
+    assert None is page_beside(tmp_path / "own")
+    assert None is page_beside(tmp_path / "none")
+    assert tmp_path / "shown.md" == page_beside(tmp_path / "shown")
+    assert PAGE == page_beside(RUN)
+
+
+def test_the_report_fills_in_the_page_beside_it(tmp_path: Path) -> None:
+    """By the same command as everything else."""
+    (tmp_path / "run.md").write_text("{{ SgNowhere }} [more](other.md#x)\n\n```{include} run/tables/drain.md\n```\n")
+    paths = list(write_report(load_study(RUN), tmp_path / "run", with_figures=False))
+
+    assert tmp_path / "run" / "README.md" == paths[-1]
+    assert paths[-1].read_text().startswith("– [more](../other.md#x)\n\n**A connection that is open")
+
+
+def test_a_table_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    """Nothing is written then."""
+    (tmp_path / "run.md").write_text("```{include} run/tables/drian.md\n```\n")
+    with pytest.raises(NoSuchTable) as caught:
+        list(write_report(load_study(RUN), tmp_path / "run", with_figures=False))
+
+    assert f"{tmp_path / 'run.md'}: the report has no table 'drian'." == str(caught.value)
+    assert not (tmp_path / "run").exists()
 
 
 def test_no_figure_on_the_page_is_typed_by_hand() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WIDTH = 6.3  # inches: the text width of A4 with usual margins, so that a point is a point in print
 SMALLEST = 8.0  # points
-NEEDED = "figures need matplotlib: install it with `pip install 'sniffgate[figures]'`."
+NEEDED = "figures need matplotlib: install it with `pip install '/path/to/sniffgate[figures]'`, or take --no-figures."
 SETTINGS: Any = {  # matplotlib's own type for it lists every setting there is
     "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters on every machine
     "font.size": SMALLEST,
