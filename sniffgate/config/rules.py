@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Iterator
 
-from ..address import Address, parse_address
+from ..address import Address, canonical_host, parse_address
 from .keys import GLOBAL, LISTENERS, NODES, POOLS
 from .locate import Path
 from .schema import DEFAULT_POOL, Config, ListenerConfig, NodeConfig, ProbeKind, Transport
@@ -30,6 +30,7 @@ def check_together(document: dict[str, object]) -> Iterator[Complaint]:
                     yield Complaint((*path, "name"), f"the name {show(name)} is already taken", (*first, "name"))
     yield from _pools(document)
     yield from _addresses(document)
+    yield from _circles(document)
     for path, row in rows(document, NODES):
         if row.get("tcp", "") == "" and row.get("udp", "") == "":
             yield Complaint(path, "has no address: a node needs tcp or udp")
@@ -63,6 +64,38 @@ def _addresses(document: dict[str, object]) -> Iterator[Complaint]:
         if admin and admin.is_literal | admin.is_wildcard and not admin.is_loopback and not row.get("admin_token_file"):
             message = f"other machines can reach {admin}: set admin_token_file, or listen on 127.0.0.1 or a unix socket"
             yield Complaint((*path, "admin_listen"), message)
+
+
+def _circles(document: dict[str, object]) -> Iterator[Complaint]:
+    """Nodes that are listeners of their own pool: each connection to one would make the next, without end."""
+    doors: dict[tuple[object, int], list[tuple[Row, Address]]] = {}
+    for _, row in rows(document, LISTENERS):
+        listening, protocol = _parsed(row.get("listen")), row.get("protocol")
+        if listening is not None and listening.port != 0 and isinstance(protocol, str):
+            doors.setdefault((protocol, listening.port), []).append((row, listening))
+    for path, node in rows(document, NODES):
+        for transport in Transport:
+            address = _parsed(node.get(transport.value))
+            if address is None or address.host == "":
+                continue
+            for listener, listening in doors.get((transport.value, address.port), ()):
+                same_pool = node.get("pool", DEFAULT_POOL) == listener.get("pool", DEFAULT_POOL)
+                if not (same_pool and _reaches(address, listening)):
+                    continue
+                name = show(listener.get("name"))
+                message = f"is this gateway's own listener {name}: traffic would go round in circles"
+                yield Complaint((*path, transport.value), message)
+                break
+
+
+def _reaches(node: Address, listening: Address) -> bool:
+    """Whether a node's host is certainly the listening one; what names resolve to is not asked."""
+    if _one_spelling(canonical_host(node.host)) == _one_spelling(canonical_host(listening.host)):
+        return True
+    if not (listening.is_wildcard and node.is_loopback):
+        return False
+    is_ipv6 = ":" in canonical_host(node.host)
+    return listening.host == "" or is_ipv6 == (listening.host == "::")
 
 
 def _parsed(value: object) -> Address | None:

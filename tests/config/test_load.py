@@ -216,6 +216,52 @@ def test_one_address_in_two_spellings_is_one_address() -> None:
     assert "f.toml:8: listeners[1].listen: tcp [0:0::1]:80 is already listened on (first on line 4)" == complaint(text)
 
 
+@pytest.mark.parametrize(
+    ("listen", "node"),
+    [
+        ("127.0.0.1:80", "127.0.0.1:80"),
+        ("10.0.0.1:80", "10.0.0.1:80"),
+        (":80", "127.0.0.2:80"),
+        (":80", "[::1]:80"),
+        ("0.0.0.0:80", "127.0.0.1:80"),
+        ("0.0.0.0:80", "[::ffff:127.0.0.1]:80"),
+        ("0.0.0.0:80", "0.0.0.0:80"),
+        ("[::]:80", "[::1]:80"),
+        ("[0:0::1]:80", "[::1]:80"),
+        ("gate.example:80", "Gate.example:80"),
+    ],
+)
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_a_node_that_is_a_listener_of_its_pool_is_a_fault(listen: str, node: str, protocol: str) -> None:
+    """One client would take every descriptor there is: each connection makes the next."""
+    text = f'[[listeners]]\nname = "web"\nprotocol = "{protocol}"\nlisten = "{listen}"\n'
+    text += f'[[nodes]]\nname = "a"\n{protocol} = "{node}"\n'
+
+    message = "is this gateway's own listener 'web': traffic would go round in circles"
+    assert f"f.toml:7: nodes[0].{protocol}: {message}" == complaint(text)
+
+
+@pytest.mark.parametrize(
+    ("listener", "node"),
+    [
+        ('listen = "127.0.0.1:81"', 'tcp = "127.0.0.1:80"'),
+        ('listen = "127.0.0.2:80"', 'tcp = "127.0.0.1:80"'),
+        ('listen = "127.0.0.1:80"', 'udp = "127.0.0.1:80"'),
+        ('listen = ":80"', 'tcp = "10.0.0.1:80"'),
+        ('listen = "0.0.0.0:80"', 'tcp = "[::1]:80"'),
+        ('listen = "[::]:80"', 'tcp = "127.0.0.1:80"'),
+        ('listen = ":0"', 'tcp = "127.0.0.1:80"'),
+        ('listen = ":80"', 'tcp = "127.0.0.1:80"\npool = "other"'),
+        ('listen = ":80"\npool = "other"', 'tcp = "127.0.0.1:80"'),
+    ],
+)
+def test_a_node_that_may_be_another_machine_or_pool_is_none(listener: str, node: str) -> None:
+    """Two listeners in a row, of two pools, are a way to build something; other addresses are other programs'."""
+    text = f'[[listeners]]\nname = "web"\nprotocol = "tcp"\n{listener}\n[[pools]]\nname = "other"\n'
+
+    assert "a" == load_text(f'{text}[[nodes]]\nname = "a"\n{node}\n', file="f.toml").nodes[0].name
+
+
 def test_what_is_no_duplicate_loads() -> None:
     """TCP and UDP share a port; port 0 is a different port each time; a pool may be named like a node."""
     more = "".join(f'[[listeners]]\nname = "{n}"\nprotocol = "tcp"\nlisten = ":0"\n' for n in ("x", "y"))
