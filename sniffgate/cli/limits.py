@@ -2,10 +2,11 @@
 
 import resource
 
-from ..config.schema import Config, Transport
+from ..config.schema import Config, GlobalConfig, Transport
 
 RESERVE = 100  # descriptors for listeners, probes, control connections, logs and the interpreter itself
 PER_FLOW = 2  # a connection to the client and one to the node; a session's socket, and the next one while it moves
+_UNASKED = GlobalConfig().udp_max_sessions
 _PLENTY = 1_000_000  # where the limit is none, or higher than any machine fills
 
 
@@ -26,13 +27,16 @@ def most_flows(descriptors: int) -> int:
 
 
 def shortfalls(config: Config, descriptors: int) -> list[str]:
-    """What the configuration promises and the descriptors do not allow, a sentence each."""
+    """What the configuration promises and the descriptors do not allow, a sentence each.
+
+    The default of `udp_max_sessions` is nobody's promise: it only bounds what a stranger can take.
+    """
     room = most_flows(descriptors)
     said = []
     for listener in config.listeners:
         if listener.protocol is Transport.TCP and listener.max_connections is not None:
             key, asked = "max_connections", listener.max_connections
-        elif listener.protocol is Transport.UDP:
+        elif listener.protocol is Transport.UDP and config.globals.udp_max_sessions != _UNASKED:
             key, asked = "udp_max_sessions", config.globals.udp_max_sessions
         else:
             continue

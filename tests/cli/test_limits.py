@@ -32,12 +32,21 @@ def test_a_flow_takes_two_descriptors_and_some_are_kept_back() -> None:
 
 def test_what_cannot_fit_is_said() -> None:
     """A bound that can never be reached is a promise that will be broken at the worst time."""
-    text = config() + '[[listeners]]\nname = "dns"\nprotocol = "udp"\nlisten = ":53"\n'
+    text = (
+        config(settings="udp_max_sessions = 9000") + '[[listeners]]\nname = "dns"\nprotocol = "udp"\nlisten = ":53"\n'
+    )
     text += '[[listeners]]\nname = "big"\nprotocol = "tcp"\nlisten = ":80"\nmax_connections = 1000\n'
     loaded = load_text(text, file="test")
 
     assert [] == shortfalls(loaded, 1_000_000)
     assert [
-        "listener dns: udp_max_sessions is 10000, but the limit of 1000 open files allows 450 flows in all",
+        "listener dns: udp_max_sessions is 9000, but the limit of 1000 open files allows 450 flows in all",
         "listener big: max_connections is 1000, but the limit of 1000 open files allows 450 flows in all",
     ] == shortfalls(loaded, 1000)
+
+
+def test_the_default_bound_of_sessions_is_no_promise() -> None:
+    """A warning about what nobody wrote, at each start and reload, teaches operators to read none."""
+    text = config() + '[[listeners]]\nname = "dns"\nprotocol = "udp"\nlisten = ":53"\n'
+
+    assert [] == shortfalls(load_text(text, file="test"), 1000)
