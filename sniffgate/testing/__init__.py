@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .factory import RealGatewayFactory as RealGatewayFactory
     from .faults import FaultyNode as FaultyNode
     from .faults import Trouble as Trouble
+    from .known import UnknownName as UnknownName
     from .moments import exact as exact
     from .moments import now as now
     from .real_node import RealNode as RealNode
@@ -49,6 +50,7 @@ _HOMES = {
     "expectations": ("expect_active", "expect_drained", "expect_healthy"),
     "factory": ("EachFactory", "GatewayFactory", "RealGatewayFactory"),
     "faults": ("FaultyNode", "Trouble"),
+    "known": ("UnknownName",),
     "moments": ("exact", "now"),
     "real_node": ("RealNode",),
     "scripts": ("SCRIPTS", "Client", "Script"),

@@ -26,8 +26,9 @@ from ..tasks.flow_log import FlowLog
 from ..tasks.gateway import Gateway, run_gateway
 from ..tasks.hub import Observer
 from .backends import Node
+from .known import Known
 from .real_node import RealNode
-from .scripts import SCRIPTS, Script
+from .scripts import SCRIPTS, Script, check_scripts
 from .subject import RealGateway, VirtualGateway
 from .timeline import Timeline
 from .virtual import VirtualHost, VirtualNetwork
@@ -66,13 +67,15 @@ async def open_gateway(
     that has the listeners' addresses, or `host`. `path`, `observers` and `max_flows` are those of `serve`. `dice`
     decide instead of `NoJitter`, `relay` carries instead of the portable one, and what `through` makes of the machine
     is the network that the gateway gets (see `Detour`). Leaving the block ends everything at once.
-    Errors: `CannotBind`; `GatewayCrashed` at the end of a block that otherwise succeeded.
+    Errors: `UnknownName` for a script or node that is not there; `CannotBind`; `GatewayCrashed` at the end of a block
+    that otherwise succeeded.
     """
     network = network or VirtualNetwork()
     machine = network.host(host) if host else _machine_for(config, network)
     names = Resolver(machine.look_up)
     timeline, flow_lines = Timeline(), list[str]()
-    nodes = _virtual_nodes(config, network, scripts or {}) if serve_nodes else {}
+    check_scripts(scripts or {}, [each.name for each in config.nodes])
+    nodes = Known("node", _virtual_nodes(config, network, scripts or {}) if serve_nodes else {})
     async with trio.open_nursery() as nursery:
         for node in nodes.values():
             await nursery.start(node.serve)
@@ -123,11 +126,12 @@ async def open_real_gateway(
     is in `config`. So what runs on the virtual network runs here too, in real time. *Closes:* those processes. Errors:
     as `open_gateway`.
     """
+    check_scripts(scripts or {}, [each.name for each in config.nodes])
     timeline = Timeline()
     listeners = tuple(attrs.evolve(listener, listen=LOOPBACK) for listener in config.listeners)
     config = attrs.evolve(config, listeners=listeners)
     with contextlib.ExitStack() as processes:
-        nodes: dict[str, RealNode] = {}
+        nodes = Known[RealNode]("node")
         async with trio.open_nursery() as nursery:
             if serve_nodes:
                 for each in config.nodes:

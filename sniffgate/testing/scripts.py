@@ -1,11 +1,12 @@
 """What nodes say: each script is written once, and runs on the virtual network and in a real process alike."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import attrs
 import trio
 
 from ..net.ports import Conn
+from .known import Known, UnknownName, unknown
 
 CHUNK = 65536
 SLOW_BYTES, SLOW_PAUSE = 1024, 0.1  # what the slow reader takes at a time, and the seconds in between
@@ -157,12 +158,25 @@ def _end_of_question(query: bytes) -> int | None:
     return end if len(query) >= max(end, DNS_HEADER + DNS_QUESTION) else None
 
 
-SCRIPTS = {
-    "echo": Script(_echo),  # each chunk, tagged
-    "request": Script(_reply_at_end),  # one answer, after the client's end of stream
-    "lines": Script(_answer_lines),  # each line, tagged
-    "greeting": Script(_greet),  # talks first
-    "slow-reader": Script(_read_slowly),
-    "dns": Script(_answer_dns, dns_answer),
-}
+SCRIPTS = Known[Script](
+    "script",
+    {
+        "echo": Script(_echo),  # each chunk, tagged
+        "request": Script(_reply_at_end),  # one answer, after the client's end of stream
+        "lines": Script(_answer_lines),  # each line, tagged
+        "greeting": Script(_greet),  # talks first
+        "slow-reader": Script(_read_slowly),
+        "dns": Script(_answer_dns, dns_answer),
+    },
+)
 ECHO = SCRIPTS["echo"]
+
+
+def check_scripts(scripts: Mapping[str, str | Script], nodes: Iterable[str]) -> None:
+    """Errors: `UnknownName` for a node that is not among `nodes`, or a script that nobody wrote."""
+    names = list(nodes)
+    for node, script in scripts.items():
+        if node not in names:
+            raise UnknownName(f"scripts: {unknown('node', node, names)}")
+        if isinstance(script, str) and ":" not in script and script not in SCRIPTS:  # else `module:name`
+            raise UnknownName(f"scripts, {node}: {unknown('script', script, SCRIPTS)}")

@@ -90,9 +90,10 @@ class GatewayUnderTest:
         return self.gateway.leases()
 
     async def drain(self, node: str, timeout: float | None = None, *, deadline: float | None = None) -> State:
-        """Takes `node` out; its flows may finish within `timeout` seconds or until `deadline` (on Trio's clock).
+        """Takes `node` out; its flows may finish within `timeout`, or until `deadline`, or the sooner of both.
 
-        With neither, as configured. A scope's deadline is a deadline: `drain("a", deadline=scope.deadline)`.
+        `timeout` is seconds from now: `drain("a", 3)`. `deadline` is a moment of `trio.current_time()`, as a scope's:
+        `drain("a", deadline=scope.deadline)`; one that is past cuts them at once. With neither, as configured.
         """
         if deadline is not None:
             left = max(0.0, deadline - trio.current_time())

@@ -1,5 +1,8 @@
 """A gateway inside a test, without pytest's fixtures."""
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
 import attrs
 import pytest
 import trio
@@ -10,7 +13,15 @@ from sniffgate.config.schema import Config, ListenerConfig, NodeConfig, Transpor
 from sniffgate.errors import PeerReset
 from sniffgate.state.model import Endpoint
 from sniffgate.state.terms import LeaseKind
-from sniffgate.testing import GatewayCrashed, GatewayUnderTest, VirtualNetwork, expect_active, open_gateway
+from sniffgate.testing import (
+    GatewayCrashed,
+    GatewayUnderTest,
+    UnknownName,
+    VirtualNetwork,
+    expect_active,
+    open_gateway,
+    open_real_gateway,
+)
 from tests.testing.kit import service
 
 TCP = Transport.TCP
@@ -145,3 +156,55 @@ async def test_a_listener_is_found_by_name_or_transport(autojump_clock: MockCloc
         assert gateway.addresses["tcp"] == gateway.address("tcp")
         with pytest.raises(LookupError, match="no tcp listener udp"):
             await gateway.connect("udp")
+
+
+@pytest.mark.parametrize("opened", [open_gateway, open_real_gateway])
+@pytest.mark.parametrize(
+    ("scripts", "sentence"),
+    [
+        (
+            {"node-a": "lnes"},
+            "scripts, node-a: no script 'lnes'; there are echo, request, lines, greeting, slow-reader, dns; "
+            "did you mean 'lines'?",
+        ),
+        ({"nodea": "lines"}, "scripts: no node 'nodea'; there are node-a, node-b; did you mean 'node-a'?"),
+        ({"zzz": "lines"}, "scripts: no node 'zzz'; there are node-a, node-b"),
+    ],
+)
+async def test_a_script_or_a_node_that_is_not_there_is_one_sentence(
+    opened: Callable[..., AbstractAsyncContextManager[GatewayUnderTest]], scripts: dict[str, str], sentence: str
+) -> None:
+    """With the names that are, and the nearest; before anything is started, on either network."""
+    with pytest.raises(UnknownName) as caught:
+        async with opened(service(), scripts=scripts):
+            raise AssertionError("it was not noticed")
+
+    assert sentence == str(caught.value)
+
+
+async def test_a_node_that_is_not_there_is_one_sentence(autojump_clock: MockClock) -> None:
+    """A name mistyped in a test is not to be looked for in a traceback."""
+    async with open_gateway(service()) as gateway:
+        with pytest.raises(UnknownName) as caught:
+            gateway.nodes["node-x"].kill()
+        assert "no node 'node-x'; there are node-a, node-b; did you mean 'node-b'?" == str(caught.value)
+    async with open_gateway(service(), serve_nodes=False) as gateway:
+        with pytest.raises(KeyError) as missing:
+            gateway.nodes["node-a"].kill()
+        assert "no node 'node-a'; there are none" == str(missing.value)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "deadline", "cut_at"), [(3, None, 13.0), (None, 13.5, 13.5), (3, 12.0, 12.0), (None, 9.0, 10.0)]
+)
+async def test_a_drain_takes_seconds_from_now_and_a_deadline_on_the_clock(
+    timeout: float | None, deadline: float | None, cut_at: float, autojump_clock: MockClock
+) -> None:
+    """Two units, two arguments; of both the sooner."""
+    async with open_gateway(service()) as gateway:
+        with await gateway.connect() as conn:
+            await conn.send_all(b"hi")
+            await conn.receive_some(100)
+            await trio.sleep_until(10)
+            await gateway.drain("node-a", timeout, deadline=deadline)
+            assert (b"", cut_at) == (await conn.receive_some(100), trio.current_time())
