@@ -22,10 +22,10 @@ import trio
 
 from .config.load import load_text, read_file
 from .config.schema import Config
+from .control.files import event_log_faults, token_faults
 from .control.listening import ControlSocket, open_control
 from .control.recent import Recent
-from .control.token import read_token
-from .errors import CannotBind, ConfigError
+from .errors import CannotBind, ConfigError, Fault
 from .net.engine import EngineRelay
 from .net.relay import Relay
 from .net.relay_tasks import TaskRelay
@@ -170,6 +170,7 @@ class _FileRun:
         config = self.amended(load_text(content, file=self.path))
         self.in_force(config)
         log_warnings(config)
+        _refuse(token_faults(config, self.path) + event_log_faults(config, self.path))
         control = await _open_control(config)
         recording, recent = Recording(config), Recent()
         self.recording = recording
@@ -178,7 +179,7 @@ class _FileRun:
             ConfigFile(self.path),
             digest_of(content),
             amend=self.amended,
-            check=_check_token,
+            check=lambda new: _refuse(token_faults(new, self.path)),
             in_force=self.in_force,
             overruled=() if self.admin is None else ("admin_listen",),
         )
@@ -240,6 +241,6 @@ async def _open_control(config: Config) -> ControlSocket | None:
     return await open_control(config.globals.admin_listen, config.globals.admin_token_file, SocketNetwork())
 
 
-def _check_token(config: Config) -> None:
-    if config.globals.admin_listen and config.globals.admin_token_file:
-        read_token(config.globals.admin_token_file)
+def _refuse(faults: list[Fault]) -> None:
+    if faults:
+        raise ConfigError(*faults)

@@ -3,6 +3,7 @@
 import json
 import sys
 
+import attrs
 import click
 
 from ..config.load import load_text, read_file
@@ -19,7 +20,7 @@ def check(file: str, as_json: bool) -> int:
     Ends with 0 when it can be used, with 1 when it cannot.
     """
     try:
-        config = load(file)
+        config = _with_files(load(file), file)
     except ConfigError as error:
         if as_json:
             _print_json(error, None)
@@ -40,6 +41,20 @@ def load(file: str) -> Config:
     if file == "-":
         return load_text(sys.stdin.buffer.read(), file="<stdin>")
     return load_text(read_file(file), file=file)
+
+
+def _with_files(config: Config, file: str) -> Config:
+    """The configuration, warned of files that another machine or user may have. Errors: `ConfigError` for a bad token.
+
+    A template is often checked elsewhere, so what is merely not here is a warning.
+    """
+    from ..control.files import event_log_faults, is_for_us, token_faults
+
+    name = "<stdin>" if file == "-" else file
+    token, missing = token_faults(config, name), event_log_faults(config, name)
+    if token and is_for_us(config.globals.admin_token_file):
+        raise ConfigError(*token)
+    return attrs.evolve(config, warnings=(*config.warnings, *map(str, token + missing)))
 
 
 def _print_json(error: ConfigError | None, config: Config | None) -> None:

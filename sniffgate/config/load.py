@@ -7,13 +7,13 @@ import attrs
 
 from ..errors import ConfigError, Fault
 from .keys import PoolTable
-from .locate import Lines, spelled
+from .locate import Lines, Path, spelled
 from .rules import cautions, check_together
 from .schema import Config, GlobalConfig, PoolConfig, pool_from
 from .source import decode, parse, read_file
 from .structure import Complaint, read_tables
 
-__all__ = ["load_file", "load_text", "read_file"]
+__all__ = ["fault_at", "load_file", "load_text", "read_file"]
 
 
 def load_file(path: str | os.PathLike[str]) -> Config:
@@ -43,6 +43,18 @@ def load_text(text: str | bytes, *, file: str) -> Config:
     if not odd:
         return config
     return attrs.evolve(config, warnings=tuple(map(str, _located(odd, text, file))))
+
+
+def fault_at(file: str, path: Path, message: str) -> Fault:
+    """A fault that shows only after loading, at the line where `file` has the key `path` (0: it cannot be told).
+
+    The file is read again for it: no good start pays for lines that only complaints need.
+    """
+    try:
+        line = Lines(decode(read_file(file, regular=True), file)).of(path)
+    except ConfigError:
+        line = 0
+    return Fault(file, line, spelled(path), message)
 
 
 def _filled(table: PoolTable, globals_: GlobalConfig) -> PoolConfig:
