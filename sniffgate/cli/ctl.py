@@ -14,14 +14,22 @@ DEFAULT_ADDRESS = "127.0.0.1:9100"
 PROMPT = "sniffgate> "
 
 
-@click.command("ctl")
+def _words(ctx: click.Context, _argument: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Lets a negative number through, which is the gateway's to refuse; whatever else looks like an option is none."""
+    for word in words:
+        if word != "-" and word.startswith("-") and not word[1:2].isdigit():
+            raise click.NoSuchOption(word, ctx=ctx)
+    return words
+
+
+@click.command("ctl", context_settings={"ignore_unknown_options": True})
 @click.option(
     "-a", "--address", default=DEFAULT_ADDRESS, show_default=True, metavar="ADDR", help="host:port or unix:/path"
 )
 @click.option("--token-file", type=click.Path(), help="Where the token is, when the gateway has an admin_token_file.")
 @click.option("--json", "as_json", is_flag=True, help="The reply as it came, one line; so it is too when piped.")
 @click.option("--timeout", default=10.0, show_default=True, type=click.FloatRange(0, min_open=True), help="In seconds.")
-@click.argument("words", metavar="COMMAND...", nargs=-1, required=True)
+@click.argument("words", metavar="COMMAND...", nargs=-1, required=True, callback=_words)
 def ctl(address: str, token_file: str | None, as_json: bool, timeout: float, words: tuple[str, ...]) -> int:
     """Send COMMAND to a running gateway: status, stats, reload, switch NODE, why NODE, ...; `ctl help` lists them.
 

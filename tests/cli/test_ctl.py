@@ -1,6 +1,7 @@
 """`sniffgate ctl` asks a running gateway, shows people a table and programs JSON, and tells scripts by its status."""
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,25 @@ def test_the_original_flag_asks_too(gateway: Program, path: Path) -> None:
 def test_a_command_may_be_words_or_a_whole_line(gateway: Program, path: Path, words: list[str]) -> None:
     """Both are what people type."""
     assert 0 == finished("ctl", "-a", f"unix:{path}", *words).returncode
+
+
+def test_a_negative_number_is_the_gateways_to_refuse(gateway: Program, path: Path) -> None:
+    """It is a bad number of seconds, and no option. Options may stand before it and behind it."""
+    for words in (["-a", f"unix:{path}", "drain", "node-a", "-1"], ["drain", "node-a", "-1", "-a", f"unix:{path}"]):
+        told = finished("ctl", *words)
+        reply = json.loads(told.stdout)
+
+        assert (1, "") == (told.returncode, told.stderr)
+        assert "seconds must be a number of seconds from 0 to 31536000, or inf, not '-1'" == reply["error"]
+
+
+@pytest.mark.parametrize("option", ["--tokn-file", "-x"])
+def test_an_option_that_is_not_there_is_wrong_usage(option: str) -> None:
+    """It does not become a word to the gateway."""
+    told = finished("ctl", "status", option)
+
+    assert 2 == told.returncode
+    assert re.search(f"No such option:? '?{option}\\b", told.stderr)
 
 
 def test_a_refused_command_ends_with_one(gateway: Program, path: Path) -> None:
