@@ -19,6 +19,8 @@ from .tcp_sockets import SocketAcceptor, SocketConn, SocketConnecting
 class Loop(DirectLoop, Protocol):
     """What this needs of the engine's loop."""
 
+    clients_waiting: int  # for their nodes, at all doors: they will have slots, and some bounds are shared
+
     def add(self, fd: int, interest: int, handler: Callable[[int], None]) -> None:
         """Calls `handler` with the events of `fd`. Errors: OSError."""
         ...
@@ -110,7 +112,7 @@ class Intake:
         shortcut = self._shortcut
         if not shortcut.stands() or shortcut.group.is_over:
             self._leave(Leaving.STALE)
-        elif shortcut.room() - len(self._loop.reports) - len(self._waiting) <= ROOM_LEFT:
+        elif shortcut.room() - len(self._loop.reports) - self._loop.clients_waiting <= ROOM_LEFT:
             self._leave(Leaving.FULL)
         else:
             try:
@@ -136,6 +138,7 @@ class Intake:
             self._fail(error)
             return
         self._waiting[waiting] = None
+        self._loop.clients_waiting += 1
         self._loop.set_timer(waiting)
 
     def _settle(self, waiting: _Waiting) -> None:
@@ -162,6 +165,7 @@ class Intake:
 
     def _forget(self, waiting: _Waiting) -> None:
         del self._waiting[waiting]
+        self._loop.clients_waiting -= 1
         self._loop.remove(waiting.fd)
         waiting.over = True
         self._loop.forget_timers(waiting)

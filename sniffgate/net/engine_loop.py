@@ -44,6 +44,7 @@ class EngineLoop:
         self.datagrams = memoryview(bytearray(DATAGRAM_BYTES))
         self.clock: Callable[[], float] = time.monotonic
         self.pipes = PipePool()
+        self.clients_waiting = 0  # for their nodes, at all doors
         self.wakeups = 0  # polls that returned; for tests that idle costs nothing
         self._ends: dict[int, End] = {}
         self._handlers: dict[int, Callable[[int], None]] = {}

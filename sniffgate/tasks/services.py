@@ -64,7 +64,8 @@ class Slots:
     @property
     def free(self) -> float:
         """How many more would find room; inf without a bound. From any thread."""
-        own = float("inf") if self.most is None else self.most - self.held
+        most = self.most  # once: a reload may change it meanwhile
+        own = float("inf") if most is None else most - self.held
         return own if self.whole is None else min(own, self.whole.free)
 
     def take_granted(self) -> None:

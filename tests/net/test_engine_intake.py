@@ -184,6 +184,32 @@ async def test_the_last_slots_are_left_to_the_tasks() -> None:
             held.enter_context(await door.front.accept())
 
 
+async def test_clients_who_wait_at_another_door_count_where_slots_are_shared() -> None:
+    """Each of them will hold a slot as soon as its node answers, and one bound holds for all listeners together."""
+    with crowded_node() as (address, _):
+        async with open_door() as door:
+            with await SocketNetwork().listen_tcp(LOCALHOST) as second_front, contextlib.ExitStack() as held:
+                doors = [
+                    attrs.evolve(door, front=front, room=ROOM_LEFT + 2, patience=60.0, node_address=address)
+                    for front in (door.front, second_front)
+                ]
+                async with trio.open_nursery() as nursery:
+                    for each in doors:
+                        each.left = trio.Event()
+                        nursery.start_soon(each.admit)
+                        held.enter_context(await each.client())
+                    await wait_until(lambda: 2 == door.relay.loop.clients_waiting)
+                    held.enter_context(await doors[0].client())
+                    await doors[0].left.wait()
+                    assert Leaving.FULL is doors[0].leaving
+                    assert 1 == door.relay.loop.clients_waiting  # the other door's
+                    nursery.cancel_scope.cancel()
+                assert 0 == door.relay.loop.clients_waiting
+                for conn, begun, _ in door.owner.given_back:
+                    held.enter_context(conn)
+                    begun.close()
+
+
 async def test_a_client_whose_node_refuses_is_given_back_with_the_refusal() -> None:
     """It has not been read from, so the tasks can give it to the next node as if nothing had been."""
     async with open_door() as door:
