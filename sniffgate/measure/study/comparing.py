@@ -9,6 +9,7 @@ from .artifact import Study
 from .shown import show_summary
 from .summary import Figure, Summary, summary, why_not
 
+WIDEST = 50  # characters of a cell: two of them and the names go on one line of a terminal
 TITLES = ("scenario", "arm", "observation", "A", "B", "B / A")
 
 
@@ -84,7 +85,12 @@ def _places(study: Study) -> Iterator[tuple[str, str, str]]:
 
 
 def _cell(found: Summary | None, why: str | None) -> str:
-    return show_summary(found) if found else f"none: {why}"
+    return _clipped(show_summary(found)) if found else f"none: {why}"
+
+
+def _clipped(text: str) -> str:
+    """What fits into a column; --json has all of it."""
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1].rstrip(' ,')}…"
 
 
 def _plain(found: Summary | None, why: str | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import attrs
 
+from sniffgate.measure.study.artifact import Value
 from sniffgate.measure.study.comparing import cells, compare, differences, plain_row
 from sniffgate.measure.study.summary import Figure
 
@@ -78,3 +79,13 @@ def test_what_else_differs_is_said() -> None:
         "kernel: A 6.18, B 5.10",
     ] == differences(mine, theirs)
     assert [] == differences(mine, study())
+
+
+def test_many_words_are_told_shortly() -> None:
+    """One observation of many words would make every line of the table as wide as itself."""
+    words: list[Value] = [f"word number {number}: refused" for number in range(1, 6)]
+    both = study(quiet=arm(trial(replies=words)))
+    (row,) = compare(both, both)
+
+    assert "word number 1: refused, word number 2: refused, w…" == cells(row)[3] == cells(row)[4]
+    assert 5 == len(plain_row(row)["a"]["counts"])
