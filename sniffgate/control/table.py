@@ -94,8 +94,15 @@ def _node_row(node: Reply, pool: str, now_ms: float) -> list[object]:
     sent, received = _bytes(stats["bytes_tx"]), _bytes(stats["bytes_rx"])
     return [
         node["name"], pool, word, node["priority"], node["tcp"], node["udp"], flows, sent, received,
-        node["last_error"],
+        _last_error(node, now_ms),
     ]  # fmt: skip
+
+
+def _last_error(node: Reply, now_ms: float) -> str:
+    """With how long the node has been healthy since, when it is: an old error must not look like a present one."""
+    if node["last_error"] and node["state"] == "healthy" and node["last_change_ms"]:
+        return f"{node['last_error']} (healthy for {_duration(max(now_ms - node['last_change_ms'], 0) / 1000)})"
+    return str(node["last_error"])
 
 
 def _draw_reload(console: Console, reload: Reply | None) -> None:

@@ -97,3 +97,17 @@ async def test_colour_only_where_it_is_asked_for(autojump_clock: MockClock) -> N
         reply = await desk.ask("status")
         assert "\x1b[" not in render("status", reply, width=200)
         assert "\x1b[" in render("status", reply, width=200, color=True)
+
+
+async def test_an_error_of_the_past_says_how_long_the_node_has_been_healthy(autojump_clock: MockClock) -> None:
+    """It must not look like a present one."""
+    async with open_desk(config_for(A, B)) as desk:
+        await trio.sleep(3)
+        reply = await desk.ask("status")
+        first, second = reply["nodes"]
+        first |= {"last_error": "connection refused", "state": "healthy", "last_change_ms": reply["now_ms"] - 192_000}
+        second |= {"last_error": "timeout", "state": "unhealthy", "last_change_ms": reply["now_ms"] - 192_000}
+        page = render("status", reply, width=200)
+
+        assert "connection refused (healthy for 3m12s)" in page
+        assert "timeout\n" in page
