@@ -85,6 +85,7 @@ class Shortcuts:
             self._open = None
             lease.admitting -= 1
             lease.close_if_idle()
+        await trio.lowlevel.checkpoint()  # what the last clients met is folded before the next one is routed
         if leaving is Leaving.SLOW:
             self._slow_until = {lease.endpoint: trio.current_time() + SLOW_PAUSE}
         return True
