@@ -75,8 +75,8 @@ async def run_hub(items: trio.MemoryReceiveChannel[Item], board: Board, observe:
     """
     with trio.CancelScope(shield=True), items:
         async for item in items:
-            # What waits already is folded in the same turn: with one event a turn, clients would be routed by a state as
-            # many turns old as there are events.
+            # What waits already is folded in the same turn: with one event a turn, clients would be routed by a state
+            # that is as many turns old as there are events.
             for event, reply in chain((item,), _waiting(items)):
                 try:
                     _fold(event, reply, board, observe)
