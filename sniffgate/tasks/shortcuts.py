@@ -21,7 +21,9 @@ from .leases import Lease, LeaseBook
 from .services import Contained, Services, Slots
 from .tcp_flow import Arrival, Flow, Offer, finish
 
-SLOW_PAUSE = 10.0  # seconds without a shortcut to an endpoint that did not take a client soon: it is far away
+SLOW_PAUSE = 0.1  # seconds without a shortcut to an endpoint that did not take a client soon, twice as many each time:
+SLOW_PAUSE_MOST = 10.0  # one that is far away never does, and one that is near may be late now and then
+LASTED = 10  # pauses that a shortcut must have lasted for the first pause to hold again
 
 
 @attrs.frozen
@@ -30,6 +32,22 @@ class _Proof:
 
     state: State
     endpoint: Endpoint
+
+
+@attrs.frozen
+class _Slow:
+    """Which endpoint was the last that did not take a client soon, and until when there is no shortcut to it."""
+
+    endpoint: Endpoint | None
+    pause: float
+    until: float
+
+    def again(self, endpoint: Endpoint, began: float) -> "_Slow":
+        """It has happened to `endpoint`, whose shortcut began at `began`."""
+        now = trio.current_time()
+        is_first = endpoint != self.endpoint or now - began > LASTED * self.pause
+        pause = SLOW_PAUSE if is_first else min(2 * self.pause, SLOW_PAUSE_MOST)
+        return _Slow(endpoint, pause, now + pause)
 
 
 class Shortcuts:
@@ -52,7 +70,7 @@ class Shortcuts:
         self._take_back = take_back
         self._leave = leave
         self._proof: _Proof | None = None
-        self._slow_until: dict[Endpoint, float] = {}
+        self._slow = _Slow(None, 0.0, 0.0)
         self._open: tuple[Shortcut, trio.CancelScope] | None = None
 
     def heard(self, endpoint: Endpoint) -> None:
@@ -76,7 +94,7 @@ class Shortcuts:
             return False
         shortcut, lease = found
         lease.admitting += 1
-        leaving = Leaving.STALE
+        leaving, began = Leaving.STALE, trio.current_time()
         try:
             with trio.CancelScope() as scope:
                 self._open = shortcut, scope
@@ -87,7 +105,7 @@ class Shortcuts:
             lease.close_if_idle()
         await trio.lowlevel.checkpoint()  # what the last clients met is folded before the next one is routed
         if leaving is Leaving.SLOW:
-            self._slow_until = {lease.endpoint: trio.current_time() + SLOW_PAUSE}
+            self._slow = self._slow.again(lease.endpoint, began)
         return True
 
     def _find(self) -> tuple[Shortcut, Lease] | None:
@@ -104,7 +122,7 @@ class Shortcuts:
             or route.trial is not None
             or route.active != (proof.endpoint.node,)
             or self._slots.free <= 2 * ROOM_LEFT
-            or self._slow_until.get(proof.endpoint, 0.0) > trio.current_time()
+            or (self._slow.endpoint == proof.endpoint and self._slow.until > trio.current_time())
         ):
             return None
         node = state.config.node(proof.endpoint.node)
