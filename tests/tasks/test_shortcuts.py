@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import attrs
 import pytest
 import trio
+from trio.testing import MockClock
 
 from sniffgate.address import Address
 from sniffgate.app import serve
@@ -30,6 +31,7 @@ from sniffgate.net.sockets import SocketNetwork
 from sniffgate.state.model import Endpoint
 from sniffgate.tasks.gateway import Gateway
 from sniffgate.tasks.leases import Lease
+from sniffgate.tasks.shortcuts import SLOW_PAUSE, SLOW_PAUSE_MOST, _Slow
 from tests.net.engine_looking import assert_quiet
 from tests.net.relay_flow import read_exactly, wait_until
 
@@ -303,3 +305,18 @@ async def test_an_open_shortcut_costs_nothing_while_nobody_comes() -> None:
         await it.open_shortcut()
         await trio.sleep(0.1)
         await assert_quiet(it.gateway.services.relay.loop)  # type: ignore[attr-defined]
+
+
+async def test_a_node_that_is_late_now_and_then_is_soon_taken_for_near_again(autojump_clock: MockClock) -> None:
+    """One late connect must not cost everybody the shortcut for long; a node far away is not asked each time."""
+    endpoint = Endpoint("node-a", Transport.TCP)
+    slow = _Slow(None, 0.0, 0.0)
+    pauses = []
+    for lasted in (5.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 101.0):
+        began = trio.current_time()
+        await trio.sleep(lasted)
+        slow = slow.again(endpoint, began)
+        assert slow.until == trio.current_time() + slow.pause
+        pauses.append(slow.pause)
+    assert [SLOW_PAUSE * 2**step for step in range(7)] + [SLOW_PAUSE_MOST] * 2 + [SLOW_PAUSE] == pauses
+    assert SLOW_PAUSE == slow.again(Endpoint("node-b", Transport.TCP), trio.current_time()).pause
