@@ -114,7 +114,7 @@ def _thread_of(strike: Callable[[], object], troubles: list[BaseException]) -> t
     def run() -> None:
         try:
             strike()
-        except BaseException as error:
+        except Exception as error:
             troubles.append(error)
 
     return threading.Thread(target=run, daemon=True)
