@@ -54,6 +54,7 @@ class EngineLoop:
         self._is_over = False
         self._timers: list[tuple[float, int, Timed]] = []
         self._stale_timers = 0  # of what is over
+        self._finished: list[EngineFlow] = []  # in this turn
         self._order = itertools.count()
 
     # --- in Trio's thread -----------------------------------------------------------------------------
@@ -157,6 +158,8 @@ class EngineLoop:
             for _ in range(len(self._commands)):  # one that a command adds has its turn after the next events
                 self._commands.popleft()()
             self._run_timers()
+            if self._finished:
+                self._take_apart()
             if self.reports.is_waiting:
                 self.reports.send_due(self.now)
 
@@ -249,7 +252,15 @@ class EngineLoop:
             if end.pipe is not None:
                 self.pipes.give_back(end.pipe)
                 end.pipe = None
+        self._finished.append(flow)
         flow.on_over(flow)
+
+    def _take_apart(self) -> None:
+        """Cuts the circles in flows that are over, with nobody inside them: else they wait for a garbage collection."""
+        for flow in self._finished:
+            for end in (flow.client, flow.node):
+                del end.mate, end.flow
+        self._finished.clear()
 
     def _timeout(self) -> float:
         due = self._timers[0][0] if self._timers else _NEVER
