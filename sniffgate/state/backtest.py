@@ -156,12 +156,15 @@ class _Trial:
 
     def _run_timers(self, until: float, awaited: float) -> None:
         """Wakes the other state whenever it asks for it. `awaited`: when the recorded state does; its tick answers."""
-        while (due := next_wakeup(self._other.state)) <= until and due != awaited:
-            tick = TimePassed(at=due, wall_ms=round(self._wall_at(due)))
-            after = reduce(self._other.state, tick)
-            if after is self._other.state:
-                return
+        while (
+            (due := next_wakeup(self._other.state)) <= until
+            and due != awaited
+            and (after := self._after_tick(due)) is not self._other.state  # or it would ask for the same again
+        ):
             self._other.move(after, max(due, self._began.header.state.now), self._wall_at(due), self.line)
+
+    def _after_tick(self, due: float) -> State:
+        return reduce(self._other.state, TimePassed(at=due, wall_ms=round(self._wall_at(due))))
 
     def _wall_at(self, at: float) -> float:
         return self._wall + (at - self._at) * 1000
