@@ -62,7 +62,7 @@ class Shortcuts:
         take_back: Callable[[Conn, Offer], None],
         leave: Callable[[Arrival], None],
     ) -> None:
-        """`take_back` is given clients whose node did not take them at once; `leave` is called at each flow's end."""
+        """`take_back` is given clients whose node did not take them soon; `leave` is called at each flow's end."""
         self._services = services
         self._leases = leases
         self._slots = slots

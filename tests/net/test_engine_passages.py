@@ -60,6 +60,7 @@ class Flood:
         self.sent = 0
         self._may_go_on = threading.Event()
         self._may_go_on.set()
+        self._rests = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -68,7 +69,9 @@ class Flood:
             sock.connect(self._to)
             sock.setblocking(False)
             for number in range(self.count):
-                self._may_go_on.wait()
+                if not self._may_go_on.is_set():
+                    self._rests.set()
+                    self._may_go_on.wait()
                 sock.send(b"%d".ljust(self._size + 2, b" ") % number)
                 self.sent = number + 1
                 if self._pause:
@@ -87,7 +90,7 @@ class Flood:
     async def rest(self, node: Callable[[], int]) -> None:
         """Holds it up, and returns when `node` has received all that was sent."""
         self._may_go_on.clear()
-        await trio.sleep(0.02)  # one more may be on its way to `send`
+        await trio.to_thread.run_sync(self._rests.wait)
         await wait_until(lambda: node() == self.sent)
 
     def go_on(self) -> None:

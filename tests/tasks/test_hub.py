@@ -57,6 +57,23 @@ async def test_whoever_asks_gets_the_state_after_the_event(autojump_clock: MockC
     assert [OperatorDisabled(at=0.0, node="node-a")] == hub.told
 
 
+async def test_what_waits_is_folded_in_one_turn(autojump_clock: MockClock) -> None:
+    """A client that comes right after the failure that ejects a node must not be tried there."""
+    hub = a_hub(passive_eject_threshold=3)
+    failure = ForwardFailed(
+        at=0.0, wall_ms=0, endpoint=A_TCP, kind=FailureKind.REFUSED, client="192.0.2.9", client_spoke=False
+    )
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(hub.run)
+        await wait_all_tasks_blocked()
+        for _ in range(3):
+            hub.reporter.send_nowait(failure)
+        for _ in range(2):  # the turn in which the hub is woken, and the end of it
+            await trio.lowlevel.checkpoint()
+        assert Verdict.UNHEALTHY is hub.board.state.health[A_TCP].verdict
+        hub.reports.close()
+
+
 async def test_last_words_count_even_when_all_is_cancelled(autojump_clock: MockClock) -> None:
     """The hub leaves last: what cancelled tasks still report is folded."""
     hub = a_hub()

@@ -32,7 +32,6 @@ from sniffgate.state.model import Endpoint
 from sniffgate.tasks.gateway import Gateway
 from sniffgate.tasks.leases import Lease
 from sniffgate.tasks.shortcuts import SLOW_PAUSE, SLOW_PAUSE_MOST, _Slow
-from tests.net.engine_looking import assert_quiet
 from tests.net.relay_flow import read_exactly, wait_until
 
 pytestmark = pytest.mark.realnet
@@ -273,9 +272,8 @@ async def test_max_connections_holds_to_the_last_client() -> None:
             assert 0 < seen_by_shortcut < most
             late = held.enter_context(await it.connect())
             await late.send_all(b"?")
-            with trio.move_on_after(0.1) as waited:
-                await late.receive_some(1)
-            assert waited.cancelled_caught
+            for _ in range(50):  # each of them takes both threads a turn, in which the late one could have been let in
+                assert "node-a" == await it.ask(conn)
             held_by_first = it.gateway.ledger.of(Endpoint("node-a", Transport.TCP)).active
             assert most == held_by_first
             conn.close()
@@ -297,14 +295,6 @@ async def test_a_reload_that_changes_the_listener_holds_for_the_next_client() ->
             with contextlib.suppress(PeerReset):
                 assert b"" == await conn.receive_some(1)
         await wait_until(lambda: before + 1 == it.gateway.ledger.endings[EndReason.IDLE])
-
-
-async def test_an_open_shortcut_costs_nothing_while_nobody_comes() -> None:
-    """No timer, no polling."""
-    async with world() as it:
-        await it.open_shortcut()
-        await trio.sleep(0.1)
-        await assert_quiet(it.gateway.services.relay.loop)  # type: ignore[attr-defined]
 
 
 async def test_a_node_that_is_late_now_and_then_is_soon_taken_for_near_again(autojump_clock: MockClock) -> None:
