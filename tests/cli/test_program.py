@@ -72,7 +72,7 @@ def test_a_start_imports_little_beside_trio(tmp_path: Path) -> None:
 def test_the_owner_of_a_process_may_tune_it() -> None:
     """When thousands of flows are cut together, collections at the usual rate take half of the time."""
     program = "import gc, sys, sniffgate; sniffgate.tune_interpreter(); "
-    program += "print(gc.get_threshold()[0] >= 10_000, gc.get_freeze_count() > 1000, sys.getswitchinterval())"
+    program += "print(gc.get_threshold() == (5000, 5, 3), gc.get_freeze_count() > 1000, sys.getswitchinterval())"
     told = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=SOON, check=True
     )  # fmt: skip
