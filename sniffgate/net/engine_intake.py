@@ -13,7 +13,8 @@ from .engine_direct import begin_flow
 from .engine_flow import Timed
 from .relay import Counters
 from .shortcut import ROOM_LEFT, Leaving, Shortcut
-from .tcp_sockets import SocketAcceptor, SocketConn, SocketConnecting
+from .tcp_connecting import SocketConnecting
+from .tcp_sockets import SocketAcceptor, SocketConn
 
 
 class Loop(DirectLoop, Protocol):

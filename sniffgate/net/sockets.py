@@ -8,7 +8,8 @@ import trio
 from ..address import Address, canonical_host, is_ip
 from ..errors import NameUnresolved
 from .errno_map import cannot_bind
-from .tcp_sockets import SocketAcceptor, SocketConn, SocketConnecting, open_acceptor
+from .tcp_connecting import SocketConnecting
+from .tcp_sockets import SocketAcceptor, SocketConn, open_acceptor
 from .udp_listener import SocketDatagramPort, open_datagram_port
 from .udp_sockets import SocketDatagramConn, open_datagram_conn
 

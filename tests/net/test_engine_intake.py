@@ -1,6 +1,7 @@
 """Shortcuts in the engine: who is taken in, who is given back, and what the owner hears."""
 
 import contextlib
+import gc
 import os
 import resource
 import select
@@ -15,6 +16,8 @@ import trio
 from sniffgate.address import Address
 from sniffgate.errors import ConnectFailed, LocalShortage, PeerReset
 from sniffgate.net.engine import EngineRelay
+from sniffgate.net.engine_direct import DirectFlow
+from sniffgate.net.engine_loop import FEW_TIMERS
 from sniffgate.net.ports import Acceptor, Conn
 from sniffgate.net.relay import EndReason, RelayLimits
 from sniffgate.net.shortcut import PATIENCE, ROOM_LEFT, FlowGroup, Leaving, TakenFlow
@@ -151,6 +154,24 @@ async def test_the_books_of_a_thousand_short_flows_are_right() -> None:
         assert 1000 == len(flows)
         assert {("begun", "heard", "ended")} == {tuple(door.owner.words(flow)) for flow in flows[::50]}
         assert [len(str(number)) for number in range(1000)] == [flow.counters.up for flow in flows]
+
+
+async def test_flows_that_are_over_are_freed_without_a_garbage_collection() -> None:
+    """Full collections are rare: what waits for one is megabytes after a crowd."""
+    async with open_door() as door:
+        door.nursery.start_soon(door.admit)
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(300):
+                client, node = await door.flow()
+                client.close()
+                node.close()
+            await wait_until(lambda: 300 == len(door.owner.reasons))
+            left = sum(isinstance(each, DirectFlow) for each in gc.get_objects())
+        finally:
+            gc.enable()
+        assert left <= 2 * FEW_TIMERS  # that many may still have a timer
 
 
 async def test_no_client_comes_in_once_the_shortcut_stands_no_more() -> None:
