@@ -6,6 +6,7 @@ On real sockets, for only the engine has shortcuts.
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable
+from typing import cast
 
 import attrs
 import pytest
@@ -32,6 +33,7 @@ from sniffgate.state.model import Endpoint
 from sniffgate.tasks.gateway import Gateway
 from sniffgate.tasks.leases import Lease
 from sniffgate.tasks.shortcuts import SLOW_PAUSE, SLOW_PAUSE_MOST, _Slow
+from sniffgate.tasks.tcp import TcpIntake
 from tests.net.relay_flow import read_exactly, wait_until
 
 pytestmark = pytest.mark.realnet
@@ -157,6 +159,7 @@ async def test_the_books_have_flows_by_shortcut_like_any_others() -> None:
         await it.open_shortcut()
         traffic = it.gateway.ledger.of(Endpoint("node-a", Transport.TCP))
         total, sent = traffic.total, traffic.bytes_tx
+        traffic.last_connect = 99.0
         with await it.connect() as conn:
             assert "node-a" == await it.ask(conn)
             await wait_until(lambda: 1 == traffic.active)
@@ -165,6 +168,7 @@ async def test_the_books_have_flows_by_shortcut_like_any_others() -> None:
             await read_exactly(conn, len("node-a:") + 9)
             assert (total + 1, sent + 10) == (traffic.total, traffic.bytes_tx)
             assert 1 == it.lease.flows
+            assert 0.0 < traffic.last_connect < 1.0
         await wait_until(lambda: 0 == traffic.active)
         assert (sent + 10, 0) == (traffic.bytes_tx, it.lease.flows)
         assert 0 == it.gateway.services.flow_slots.held
@@ -241,6 +245,10 @@ async def test_a_hanging_node_is_hedged_though_the_relay_had_the_client_first() 
             assert "node-b" == await it.who()
             assert 0.2 <= trio.current_time() - began < 1.0
             assert 1 == it.gateway.ledger.hedged
+            (listener,) = it.gateway.listeners.values()
+            slow = cast("TcpIntake", listener._intake)._shortcuts._slow
+            assert (Endpoint("node-a", Transport.TCP), SLOW_PAUSE) == (slow.endpoint, slow.pause)
+            assert began < slow.until <= trio.current_time() + SLOW_PAUSE
 
 
 async def test_a_stop_lets_flows_by_shortcut_finish_within_the_grace_and_cuts_the_rest() -> None:
